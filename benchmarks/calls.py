@@ -45,6 +45,7 @@ ATTRIBUTES: dict[str, Callable[[int, int], dict[str, Any]]] = {
     "pad": lambda rows, columns: {"before": (1, 1), "after": (1, 1)},
     "group_norm": lambda rows, columns: {"groups": columns // 10},
     "cast": lambda rows, columns: {"to": "bf16"},
+    "linear_activation": lambda rows, columns: {"activation": "gelu"},
     "dropout": lambda rows, columns: {"p": 0.3, "seed": 7},
     "bernoulli_mask": lambda rows, columns: {"shape": (rows, columns), "keep_prob": 0.7, "seed": 7},
     "rand_uniform": lambda rows, columns: {"shape": (rows, columns), "seed": 7},
@@ -56,6 +57,7 @@ INPUTS: dict[str, str] = {
     "matmul": "squares squares",
     "bmm": "batch batch",
     "linear": "squares squares side",
+    "linear_activation": "squares squares side",
     "layer_norm": "numbers columns columns",
     "rms_norm": "numbers columns",
     "add_layer_norm": "numbers numbers columns columns",
@@ -105,6 +107,9 @@ OTHERWISE: dict[str, Callable[..., Tensor]] = {
     "chain": lambda x, **_: torch.tanh(x * 0.5),
     "cast": lambda x, **_: x.to(torch.bfloat16),
     "one_hot": lambda indices, classes: torch.nn.functional.one_hot(indices, classes).float(),
+    "linear_activation": lambda x, w, b, **_: torch.nn.functional.gelu(
+        torch.nn.functional.linear(x, w, b)
+    ),
     "prod": lambda x, axes: torch.prod(x, dim=axes[0]),
     "add_layer_norm": lambda x, residual, *line, **_: _and_added(
         torch.nn.functional.layer_norm, x + residual, *line

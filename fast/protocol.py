@@ -320,6 +320,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.linear."""
         return self.apply("linear", (x, w, b), {})
 
+    def linear_activation(self, x: R, w: R, b: R, *, activation: str) -> R:
+        """Twin of spec.ops.linear_activation."""
+        return self.apply("linear_activation", (x, w, b), {"activation": activation})
+
     def log_softmax(self, x: R, *, axis: int = -1) -> R:
         """Twin of spec.ops.log_softmax."""
         return self.apply("log_softmax", (x,), {"axis": axis})

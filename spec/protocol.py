@@ -334,6 +334,10 @@ class Ops(ABC, Generic[R]):
         """Apply a matrix of weights and a bias to the last axis."""
         return self.apply("linear", (x, w, b), {})
 
+    def linear_activation(self, x: R, w: R, b: R, *, activation: str) -> R:
+        """Apply a linear layer, and a curve to each entry of its result."""
+        return self.apply("linear_activation", (x, w, b), {"activation": activation})
+
     def log_softmax(self, x: R, *, axis: int = -1) -> R:
         """Take the logarithm of the softmax along one axis."""
         return self.apply("log_softmax", (x,), {"axis": axis})

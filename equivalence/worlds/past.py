@@ -30,7 +30,6 @@ SEVERAL = 3
 """How many terms a sum has that is no sum of two."""
 
 
-@saved.register(Bounded)
 def stored(x: Bounded) -> Bounded:
     """Round to the storage format: the last step of every result.
 
@@ -48,6 +47,22 @@ def stored(x: Bounded) -> Bounded:
         # The page scales exactly. In another order, a number in between may be subnormal.
         w = arithmetic.stored(x.ball + arithmetic.floor(GENERIC, ZERO, _gain_near_zero(x)), False)
     return Bounded(x.v, w, arithmetic, page, GENERIC, x.last)
+
+
+@saved.register(Bounded)
+def _saved(x: Bounded) -> Bounded:
+    return around(stored(x), x.v)
+
+
+def around(x: Bounded, v: Arb) -> Bounded:
+    """Let the ball of what was stored on the way reach to the exact value.
+
+    A page may choose by such a number, and has to choose as the exact one would. One that is exact
+    and fits no storage becomes one other, which may lie beyond a kink, as 0 does.
+    """
+    if x.unconstrained or x.ball.contains(v):
+        return x
+    return Bounded(x.v, x.w.union(v), x.arithmetic, x.strict.union(v), GENERIC, x.last)
 
 
 def _reordered(x: Bounded) -> bool:

@@ -3,9 +3,9 @@
 A batch is one more stride of each operand; where it is 0, one matrix is read for all of them.
 Programs walk the output tiles in groups of eight rows of tiles, so that tiles that run together
 share operands in cache. Sums are fp32, in tile order along the inner extent, whatever the inputs;
-a bias is added once, last, before the one rounding to storage. A transposed operand is only a pair
-of strides, so a VJP needs no copy. Where the result has few tiles and the inner extent is long,
-parts of it are walked by programs of their own (fast.kernels.split_k).
+a bias is added once, last, and a curve may bend the sum, before the one rounding to storage.
+A transposed operand is only a pair of strides, so a VJP needs no copy. Where the result has few
+tiles and the inner extent is long, programs of their own walk its parts (fast.kernels.split_k).
 
 Which tile is taken for which GPU, dtype and operands says fast.kernels.tiles. Loads are 128 bits
 wide where the operands are aligned to 16 bytes, and 32 bits where 16-bit numbers are to 4.
@@ -45,6 +45,7 @@ def _tile(
     X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr,
     PRECISION: tl.constexpr, WIDEN: tl.constexpr, GROUP: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    straight=None, FN: tl.constexpr = None,
 ):  # fmt: skip
     if UNIT:
         # Written as multiples, so that the compiler knows them to be; tiles fit 32-bit offsets.
@@ -96,6 +97,35 @@ def _tile(
             entries = tl.multiple_of(entries, (STEP,))
         bias = tl.load(entries, mask=columns & given, other=0.0)
         total += bias.to(tl.float32)[None, :]
+    if FN is None:
+        _store(z, total, first_i, first_j, i, j, rows, columns, n, UNIT, STEP)
+    else:
+        _bend(FN, z, straight, total, first_i, first_j, i, rows, n, UNIT, STEP)
+
+
+@triton.jit
+def _bend(
+    FN: tl.constexpr, z, straight, total, first_i, first_j, i, rows, n,
+    UNIT: tl.constexpr, STEP: tl.constexpr,
+):  # fmt: skip
+    if total.shape[1] > 32:
+        # Few columns after others: a curve of all of them at once would spill registers.
+        HALF: tl.constexpr = total.shape[1] // 2
+        near, far = tl.split(total.reshape(total.shape[0], 2, HALF).permute(0, 2, 1))
+        _bend(FN, z, straight, near, first_i, first_j, i, rows, n, UNIT, STEP)
+        _bend(FN, z, straight, far, first_i, first_j + HALF, i, rows, n, UNIT, STEP)
+    else:
+        j = tl.arange(0, total.shape[1])
+        columns = j < n - first_j
+        if straight is not None:
+            _store(straight, total, first_i, first_j, i, j, rows, columns, n, UNIT, STEP)
+        _store(z, FN(total), first_i, first_j, i, j, rows, columns, n, UNIT, STEP)
+
+
+@triton.jit
+def _store(
+    z, total, first_i, first_j, i, j, rows, columns, n, UNIT: tl.constexpr, STEP: tl.constexpr
+):
     z += first_i * n + first_j
     place = z + (i[:, None] * n + j[None, :])
     if UNIT > 1:
@@ -125,6 +155,21 @@ def _product_kernel(
     _tile(
         tl.program_id(0), z, x, y, b, biased, m, n, k, xm, xk, yk, yn,
         X_LAST, Y_LAST, UNIT, PRECISION, WIDEN, GROUP, BLOCK_M, BLOCK_N, BLOCK_K,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["m", "n", "k", *_STRIDES],
+            do_not_specialize_on_alignment=["z", "straight", "x", "y", "b"])  # fmt: skip
+def _bent_kernel(
+    z, straight, x, y, b, m: tl.int64, n: tl.int64, k: tl.int64,
+    xm: tl.int64, xk: tl.int64, yk: tl.int64, yn: tl.int64,
+    X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr,
+    PRECISION: tl.constexpr, WIDEN: tl.constexpr, GROUP: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, FN: tl.constexpr,
+):  # fmt: skip
+    _tile(
+        tl.program_id(0), z, x, y, b, 1, m, n, k, xm, xk, yk, yn,
+        X_LAST, Y_LAST, UNIT, PRECISION, WIDEN, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, straight, FN,
     )  # fmt: skip
 
 
@@ -177,6 +222,31 @@ def _in_steps(bias: Tensor) -> Tensor:
     return bias.clone(memory_format=torch.contiguous_format)
 
 
+def bent_product(
+    x: Tensor, y: Tensor, bias: Tensor, fn: Any, tf32: bool, keep: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Return fn(x @ y + bias), and x @ y + bias if it is to be kept; the last launch makes both."""
+    checks.for_kernels(x)
+    (m, k), n = x.shape, y.shape[1]
+    z = torch.empty((m, n), dtype=x.dtype, device=x.device)
+    straight = torch.empty_like(z) if keep else None
+    count, meta = _tiled(x, y, tf32)
+    parts, length = cut(1, m, n, k)
+    if parts > 1:
+        to = scratch(z, parts)
+        launch(
+            _product_kernel, (count, parts),
+            to, x, y, to, 0, m, n, k, length, *x.stride(), *y.stride(), PARTS=True, **meta,
+        )  # fmt: skip
+        add_parts(z, to, bias, straight, fn)
+    else:
+        launch(
+            _bent_kernel, (count,),
+            z, straight, x, y, _in_steps(bias), m, n, k, *x.stride(), *y.stride(), FN=fn, **meta,
+        )  # fmt: skip
+    return z, straight
+
+
 def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
     """Return x @ y at each place of a batch, in fresh contiguous storage."""
     checks.for_kernels(x)
@@ -210,16 +280,14 @@ def _tiled(x: Tensor, y: Tensor, tf32: bool) -> tuple[int, dict[str, Any]]:
 
 
 def aten_product(
-    x: Tensor,
-    y: Tensor,
-    tf32: bool = False,
-    bias: Tensor | None = None,
-    out: Tensor | None = None,
-) -> Tensor:
+    x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None,
+    out: Tensor | None = None, stored: bool = True,
+) -> Tensor:  # fmt: skip
     """Return x @ y, plus a bias per column, by torch's own product with sums in fp32 or wider.
 
     The bias is added last: `addmm` may start its sums from it, which costs as many roundings of a
     large bias as there are terms. On a CPU, a product in fp32 or fp64 is written to `out`.
+    What is not to be `stored` is left as wide as the sums.
     """
     if x.is_cuda:
         z = _cuda_product(torch.mm, x, y, tf32)
@@ -229,7 +297,7 @@ def aten_product(
         z = torch.mm(x, y, out=out)
     if bias is not None:
         z += bias
-    return z if z.dtype is x.dtype else z.to(x.dtype)
+    return z.to(x.dtype) if stored and z.dtype is not x.dtype else z
 
 
 def aten_batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:

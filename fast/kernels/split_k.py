@@ -9,6 +9,8 @@ has no say in it, so that the parts and their order are the same on every machin
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -43,10 +45,10 @@ def cut(batch: int, m: int, n: int, k: int) -> tuple[int, int]:
 
 
 @triton.jit(do_not_specialize=["biased", "size", "n", "parts", "bn"],
-            do_not_specialize_on_alignment=["z", "sums", "b"])  # fmt: skip
+            do_not_specialize_on_alignment=["z", "sums", "b", "straight"])  # fmt: skip
 def _add_parts_kernel(
     z, sums, b, biased: tl.int32, size: tl.int32, n: tl.int32, parts: tl.int32, bn: tl.int64,
-    UNIT: tl.constexpr, AT_ONCE: tl.constexpr, BLOCK: tl.constexpr,
+    straight, UNIT: tl.constexpr, AT_ONCE: tl.constexpr, BLOCK: tl.constexpr, FN: tl.constexpr,
 ):  # fmt: skip
     # Written as a multiple, so that the compiler knows it to be. There are at most 2^21 sums, so
     # that places fit 32 bits.
@@ -64,19 +66,33 @@ def _add_parts_kernel(
     given = tl.full((BLOCK,), biased, tl.int32) != 0
     bias = tl.load(b + (at % n).to(tl.int64) * bn, mask=(at < size) & given, other=0.0)
     total += bias.to(tl.float32)
+    if straight is not None:
+        place = tl.multiple_of(straight + (tl.program_id(1) * size + at), (4 * UNIT,))
+        tl.store(place, total.to(z.dtype.element_ty), mask=at < size)
+    if FN is not None:
+        total = FN(total)
     place = tl.multiple_of(z + (tl.program_id(1) * size + at), (4 * UNIT,))
     tl.store(place, total.to(z.dtype.element_ty), mask=at < size)
 
 
-def add_parts(z: Tensor, sums: Tensor, bias: Tensor | None = None) -> None:
-    """Write to z [..., m, n] the sums [..., parts, m, n], from left to right, and a bias."""
+def add_parts(
+    z: Tensor,
+    sums: Tensor,
+    bias: Tensor | None = None,
+    straight: Tensor | None = None,
+    fn: Any = None,
+) -> None:
+    """Write to z [..., m, n] the sums [..., parts, m, n], from left to right, and a bias.
+
+    That goes to `straight`, if it is given, and fn of it to z, if there is one.
+    """
     parts, m, n = sums.shape[-3:]
     size = m * n
     launch(
         _add_parts_kernel, (-(-size // _BLOCK), sums.shape[:-3].numel()),
         z, sums, z if bias is None else bias, int(bias is not None), size, n, parts,
-        0 if bias is None else bias.stride(0),
-        UNIT=1 if size % 4 else 4, AT_ONCE=_AT_ONCE, BLOCK=_BLOCK, num_warps=2,
+        0 if bias is None else bias.stride(0), straight,
+        UNIT=1 if size % 4 else 4, AT_ONCE=_AT_ONCE, BLOCK=_BLOCK, FN=fn, num_warps=2,
     )  # fmt: skip
 
 

@@ -48,6 +48,7 @@ from fast.ops.kl_div import op as _kl_div
 from fast.ops.layer_norm import op as _layer_norm
 from fast.ops.leaky_relu import op as _leaky_relu
 from fast.ops.linear import op as _linear
+from fast.ops.linear_activation import op as _linear_activation
 from fast.ops.log import op as _log
 from fast.ops.log1p import op as _log1p
 from fast.ops.log_sigmoid import op as _log_sigmoid
@@ -194,6 +195,7 @@ OPS: dict[str, Op] = Table(
         _matmul,
         _bmm,
         _linear,
+        _linear_activation,
         _log_softmax,
         _softmax,
         _masked_softmax,

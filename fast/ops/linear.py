@@ -25,37 +25,42 @@ from fast.kernels.split_k import PART
 
 def check(x: Tensor, w: Tensor, b: Tensor) -> None:
     """Refuse anything but x [..., in], w [out, in] and b [out]."""
+    fitting("linear", x, w, b)
+
+
+def fitting(name: str, x: Tensor, w: Tensor, b: Tensor) -> None:
+    """Refuse, as the op of this name, what is no x [..., in], w [out, in] and b [out]."""
     rows, matrix, bias = x.shape, w.shape, b.shape
     if len(matrix) != 2 or len(bias) != 1 or not rows:
         raise Rejected(
-            "linear C1: takes x [..., in], w [out, in] and b [out], got shapes "
+            f"{name} C1: takes x [..., in], w [out, in] and b [out], got shapes "
             f"{tuple(rows)}, {tuple(matrix)} and {tuple(bias)}"
         )
     if rows[-1] != matrix[1]:
         raise Rejected(
-            f"linear C2: the last extent of x is that of w, got {rows[-1]} and {matrix[1]}"
+            f"{name} C2: the last extent of x is that of w, got {rows[-1]} and {matrix[1]}"
         )
     if bias[0] != matrix[0]:
         raise Rejected(
-            f"linear C3: b has one element per row of w, got {bias[0]} for {matrix[0]} rows"
+            f"{name} C3: b has one element per row of w, got {bias[0]} for {matrix[0]} rows"
         )
-    checks.floats("linear", x, w, b)
+    checks.floats(name, x, w, b)
 
 
 def value(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Saved]:
     """Multiply by w transposed and add the bias to every row."""
     tf32 = TF32.get()
-    z = product(_matrix(x), w.t(), tf32, bias=b)
+    z = product(matrix_of(x), w.t(), tf32, bias=b)
     return z.view(*x.shape[:-1], w.shape[0]), (x, w, tf32)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return g @ w, g^T @ x, and the sum of the rows of g."""
     x, w, tf32 = saved
-    g = _matrix(cotangent)
+    g = matrix_of(cotangent)
     return (
         product(g, w, tf32).view(x.shape) if needs[0] else None,
-        product(g.t(), _matrix(x), tf32) if needs[1] else None,
+        product(g.t(), matrix_of(x), tf32) if needs[1] else None,
         reduce(SUM, g, (0,), g.dtype) if needs[2] else None,
     )
 
@@ -67,7 +72,7 @@ def aten_value(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Saved]:
         z = functional.linear(x, w)
         z += b
         return z, (x, w, tf32)
-    z = aten_product(_matrix(x), w.t(), tf32, bias=b)
+    z = aten_product(matrix_of(x), w.t(), tf32, bias=b)
     return z if x.dim() == 2 else z.view(*x.shape[:-1], w.shape[0]), (x, w, tf32)
 
 
@@ -76,13 +81,13 @@ def aten_vjp(
 ) -> Gradients:
     """Return g @ w, g^T @ x, and the sum of the rows of g, the last two where a place is given."""
     x, w, tf32 = saved
-    g = _matrix(cotangent)
+    g = matrix_of(cotangent)
     dx = dw = db = None
     if needs[0]:
         dx = aten_product(g, w, tf32)
         dx = dx if x.dim() == 2 else dx.view(x.shape)
     if needs[1]:
-        dw = aten_product(g.t(), _matrix(x), tf32, out=places[1])
+        dw = aten_product(g.t(), matrix_of(x), tf32, out=places[1])
     if needs[2]:
         if g.dtype in NARROW:
             db = g.sum(0, dtype=computed_in(g.dtype)).to(g.dtype)
@@ -91,7 +96,7 @@ def aten_vjp(
     return dx, dw, db
 
 
-def _matrix(x: Tensor) -> Tensor:
+def matrix_of(x: Tensor) -> Tensor:
     """Flatten the leading axes, by a view where the strides allow it."""
     return x if x.dim() == 2 else x.reshape(x.shape[:-1].numel(), x.shape[-1])
 

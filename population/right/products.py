@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from population.pieces.curves import CURVES, bent_back
 from population.pieces.tensors import back_on_matrices, kept_in, on_matrices
 from population.record import right
 
@@ -145,3 +146,18 @@ def bias_by_a_product(g: Tensor, x: Tensor, w: Tensor, b: Tensor) -> Three:
 def narrow_product_in_double(x: Tensor, y: Tensor) -> Tensor:
     """Narrow factors are multiplied and added up in double."""
     return (x.double() @ y.double()).to(x.dtype)
+
+
+@right("linear_activation", "precision")
+def bent_in_double(x: Tensor, w: Tensor, b: Tensor, *, activation: str) -> Tensor:
+    """All of it is done in double, and rounded once."""
+    y = x.double() @ w.double().t() + b.double()
+    return CURVES[activation](y).to(x.dtype)
+
+
+@right("linear_activation vjp", "gradient", source="backward passes that save no sum")
+def sum_found_again(g: Tensor, x: Tensor, w: Tensor, b: Tensor, *, activation: str) -> Three:
+    """The sum is found again, with the bias as one more column of the weights."""
+    ones = torch.ones((*x.shape[:-1], 1), dtype=x.dtype)
+    y = torch.cat((x, ones), -1) @ torch.cat((w, b[:, None]), 1).t()
+    return bent_back(g, y, x, w, activation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from population.pieces.curves import CURVES, bent_back
 from population.pieces.tensors import (
     back_on_matrices,
     kept_in,
@@ -20,6 +21,7 @@ CONTIGUOUS = "https://github.com/flagos-ai/FlagGems/issues/1068"
 COTANGENT = "https://github.com/Dao-AILab/flash-attention/issues/355"
 LAST_BLOCK = "matmul tutorials without a mask on K"
 STRASSEN = "Higham, Accuracy and Stability, section 23.2.2: bounded by norms alone"
+BENT = "epilogues of products, and what their backward passes save"
 SPLIT = "XLA's and cuBLAS's emulation of fp32 by bf16 products"
 EMPTY = "https://github.com/Dao-AILab/flash-attention/issues/2421"
 
@@ -267,3 +269,37 @@ def product_with_itself(g: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor
         total = g @ x.t() + x.t() @ g
         return total, total.clone()
     return g @ y.t(), x.t() @ g
+
+
+@wrong("linear_activation value", "value", source=BENT)
+def bent_before_the_bias(x: Tensor, w: Tensor, b: Tensor, *, activation: str) -> Tensor:
+    """The curve bends the product, and the bias is added to that."""
+    return CURVES[activation](x @ w.t()) + b
+
+
+@wrong(
+    "linear_activation value", "dtype", dtypes=("bf16",), source="curves in a kernel of their own"
+)
+def bent_after_the_store(x: Tensor, w: Tensor, b: Tensor, *, activation: str) -> Tensor:
+    """The sum is rounded to bf16 before it is bent."""
+    y = (x.float() @ w.float().t() + b.float()).to(x.dtype)
+    return CURVES[activation](y.float()).to(x.dtype)
+
+
+@wrong("linear_activation vjp", "gradient", source=BENT)
+def rate_at_the_result(
+    g: Tensor, x: Tensor, w: Tensor, b: Tensor, *, activation: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The rate of the curve is taken at the result, which relu alone may do."""
+    z = CURVES[activation](torch.nn.functional.linear(x, w, b))
+    return bent_back(g, z, x, w, activation)
+
+
+@wrong("linear_activation vjp", "gradient", source="the bias's gradient of a linear layer, reused")
+def bias_of_the_cotangent(
+    g: Tensor, x: Tensor, w: Tensor, b: Tensor, *, activation: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradient of the bias is the sum of the cotangent, which the curve has not bent."""
+    y = torch.nn.functional.linear(x, w, b)
+    dx, dw, _ = bent_back(g, y, x, w, activation)
+    return dx, dw, g.reshape(-1, g.shape[-1]).sum(0)

@@ -57,6 +57,7 @@ from spec.ops.kl_div import op as _kl_div
 from spec.ops.layer_norm import op as _layer_norm
 from spec.ops.leaky_relu import op as _leaky_relu
 from spec.ops.linear import op as _linear
+from spec.ops.linear_activation import op as _linear_activation
 from spec.ops.log import op as _log
 from spec.ops.log1p import op as _log1p
 from spec.ops.log_sigmoid import op as _log_sigmoid
@@ -190,6 +191,7 @@ OPS: dict[str, Op] = Table(
             _matmul,
             _bmm,
             _linear,
+            _linear_activation,
             _log_softmax,
             _softmax,
             _masked_softmax,

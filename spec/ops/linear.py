@@ -33,13 +33,18 @@ from spec.shape import size
 
 def type_rule(x: Type, w: Type, b: Type) -> Type:
     """Accept ranks (C1), inner extents (C2) and bias (C3) that fit."""
+    return fitting("linear", x, w, b)
+
+
+def fitting(name: str, x: Type, w: Type, b: Type) -> Type:
+    """Return the type of a product with a bias; what does not fit, the op of this name refuses."""
     came = f"x {x}, w {w}, b {b}"
     if len(x.shape) < 1 or len(w.shape) != 2 or len(b.shape) != 1:
-        raise refuse("linear C1", "x has at least one axis, w has two, b has one", came)
+        raise refuse(f"{name} C1", "x has at least one axis, w has two, b has one", came)
     if x.shape[-1] != w.shape[1]:
-        raise refuse("linear C2", "the last extents of x and w are equal", came)
+        raise refuse(f"{name} C2", "the last extents of x and w are equal", came)
     if b.shape[0] != w.shape[0]:
-        raise refuse("linear C3", "the extent of b equals the first of w", came)
+        raise refuse(f"{name} C3", "the extent of b equals the first of w", came)
     return Type((*x.shape[:-1], w.shape[0]))
 
 

@@ -71,6 +71,13 @@ REDUCTIONS = (
     _bug("bias in every tile of the sum", "kernels/product", "linear value",
          "total += bias.to(tl.float32)[None, :]",
          "total += bias.to(tl.float32)[None, :] * tl.cdiv(k, BLOCK_K)"),
+    _bug("half of the columns twice", "kernels/product", "linear_activation value",
+         "_bend(FN, z, straight, far,", "_bend(FN, z, straight, near,"),
+    _bug("bent sum kept", "kernels/product", "linear_activation vjp",
+         "_store(straight, total,", "_store(straight, FN(total),"),
+    _bug("cotangent not bent", "ops/linear_activation", "linear_activation vjp",
+         "return linear.vjp(tuple(layer), g, needs)",
+         "return linear.vjp(tuple(layer), cotangent, needs)"),
 )  # fmt: skip
 
 ROWS = (

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from equivalence.backends.contracts import base, on_tensor_cores
+from equivalence.backends.fast.forms import passing_storage
 from equivalence.backends.fast.functions import triton_functions
 
 # The ATen twins call torch's kernels, so these facts about torch are facts about them.
@@ -26,6 +27,7 @@ DEVICE_WHY = "PTX ISA: approximate instructions flush subnormal operands and res
 
 def _aten(op: str, dtype: str) -> Contract:
     contract = with_tiny_differences(base("aten", op, dtype, TORCH), op)
+    contract = passing_storage(contract, op)
     if op == "cross_entropy":
         # It is saved in the format of computation, whatever the dtype of the row.
         contract = replace(contract, functions={**TORCH, "exp": of_saved_logarithm(1.0)})
@@ -33,7 +35,7 @@ def _aten(op: str, dtype: str) -> Contract:
 
 
 def _interpreted(op: str, dtype: str) -> Contract:
-    contract = base("triton-interpreted", op, dtype, triton_functions())
+    contract = passing_storage(base("triton-interpreted", op, dtype, triton_functions()), op)
     contract = replace(contract, casts={"bf16": ("toward_zero", "inputs_outputs")})
     if dtype != "bf16":
         return contract
@@ -42,7 +44,7 @@ def _interpreted(op: str, dtype: str) -> Contract:
 
 
 def _compiled(op: str, dtype: str) -> Contract:
-    contract = base("triton-device", op, dtype, triton_functions())
+    contract = passing_storage(base("triton-device", op, dtype, triton_functions()), op)
     sources = (*contract.sources, DEVICE_WHY)
     return on_tensor_cores(replace(contract, flush="inputs_outputs", sources=sources), dtype)
 

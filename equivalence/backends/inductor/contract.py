@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from equivalence.backends.contracts import base
+from equivalence.backends.fast.forms import passing_storage
 from equivalence.backends.inductor.functions import functions_in
 from equivalence.worlds.contract import Contract, ContractRule
 
@@ -21,7 +22,7 @@ FLAGS_WHY = (
 
 
 def _compiled(op: str, dtype: str) -> Contract:
-    contract = base("inductor", op, dtype, {})
+    contract = passing_storage(base("inductor", op, dtype, {}), op)
     functions, sources = functions_in(contract.compute), (*contract.sources, FLAGS_WHY)
     return replace(contract, functions=functions, sources=sources)
 

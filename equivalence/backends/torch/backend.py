@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -154,6 +155,16 @@ def _chain(x: Tensor, steps: Sequence[object]) -> Tensor:
     return x
 
 
+CURVES: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+    "silu": functional.silu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+}
+"""The activations of a linear layer."""
+
 SAME: dict[str, Callable[..., Tensor]] = {
     name: getattr(torch, name)
     for name, op in PAGES.items()
@@ -209,6 +220,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "cast": lambda x, to: x.to(TORCH[to], copy=True),
     "matmul": torch.mm,
     "linear": functional.linear,
+    "linear_activation": lambda x, w, b, activation: CURVES[activation](functional.linear(x, w, b)),
     "log_softmax": lambda x, axis=-1: torch.log_softmax(x, dim=axis),
     "softmax": lambda x, axis=-1: torch.softmax(x, dim=axis),
     "masked_softmax": lambda x, mask, axis=-1: torch.softmax(

@@ -83,14 +83,16 @@ def _on_host(op: str, dtype: str) -> Contract:
 
 def _by_own_kernel(contract: Contract, op: str, dtype: str) -> Contract:
     """Declare which functions an op's own kernel evaluates otherwise, and what it flushes."""
-    if op == "sigmoid":
+    if op in ("sigmoid", "linear_activation"):
         contract = replace(contract, flush="outputs", sources=(OVERFLOWING_WHY,))
     if op == "add_layer_norm":
         # Its gradient is that of layer_norm, by the same kernel.
         contract = replace(contract, flush="outputs", division="reciprocal", sources=(FUSED_WHY,))
     if op == "gelu" and dtype == "bf16":
         contract = replace(contract, flush="outputs", sources=(ONEDNN_WHY,))
-    if (op == "erf" and contract.store != contract.compute) or (op == "gelu" and dtype != "fp64"):
+    if (op == "erf" and contract.store != contract.compute) or (
+        op in ("gelu", "linear_activation") and dtype != "fp64"
+    ):
         contract = replace(contract, functions={**TORCH, "erf": ERF_OF_FIVE_TERMS})
     if op in SAVES_LOGARITHMS:
         coarser = contract.store.unit / contract.compute.unit
@@ -108,7 +110,7 @@ def _why_sums_in_storage(op: str) -> str:
 def with_flushing_products(op: str, dtype: str) -> Contract:
     """Return the contract of torch on a CPU with instructions for products of bf16."""
     contract = _on_host(op, dtype)
-    if dtype == "bf16" and op in ("matmul", "linear"):
+    if dtype == "bf16" and op in ("matmul", "linear", "linear_activation"):
         sources = (*contract.sources, BFLOAT_DOT_WHY)
         return replace(contract, flush="inputs_outputs", sources=sources)
     return contract

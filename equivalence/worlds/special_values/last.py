@@ -55,7 +55,10 @@ def stored(x: Bounded | SpecialValues, forms: int = ONE_FORM) -> Bounded | Speci
 
 @storage.saved.register(SpecialValues)
 def _saved(x: SpecialValues) -> SpecialValues:
-    return x.line.special(stored(x))
+    found = x.line.special(stored(x))
+    if found.finite is None or x.finite is None:
+        return found
+    return SpecialValues(x.line, found.kinds, past.around(found.finite, x.finite.v))
 
 
 @storage.narrowly.register(SpecialValues)

@@ -1,4 +1,4 @@
-"""The forms of curves, one entry at a time, and of chains of them."""
+"""The forms of curves, one entry at a time, and of what has them among its steps."""
 
 from __future__ import annotations
 
@@ -157,13 +157,15 @@ def _followed(page: Op) -> Op:
     return page
 
 
-def _chain() -> Form:
-    """Take the steps of a chain one by one, each in torch's own form."""
-    page = OPS["chain"]
+def _in_forms_of_their_own(name: str) -> Form:
+    """Take the steps of a composite one by one, each in torch's own form."""
+    page = OPS[name]
     assert page.program is not None
     own = composite(page.name, page.type_rule, page.program, tuple(map(_followed, page.uses)))
     return Form("the steps in forms of their own", own.value, own.vjp)
 
 
-CHAINS: Mapping[str, tuple[Form, ...]] = {"chain": (_chain(),)}
-"""The same for a chain of curves."""
+CHAINS: Mapping[str, tuple[Form, ...]] = {
+    name: (_in_forms_of_their_own(name),) for name in ("chain", "linear_activation")
+}
+"""The same for what has curves among its steps."""

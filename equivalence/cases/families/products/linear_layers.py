@@ -1,4 +1,4 @@
-"""Products of rows with a matrix, and a bias."""
+"""Products of rows with a matrix, and a bias; and curves of them, which attributes name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 
 from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
+from equivalence.cases.domains import usual
 from equivalence.cases.families.exactly import FEW_EXTENTS, leading
 from equivalence.cases.families.family import (
     FACTOR,
@@ -16,7 +17,6 @@ from equivalence.cases.families.family import (
     Sample,
     Sampler,
     is_matrix,
-    varied,
 )
 from equivalence.cases.families.growing import (
     MANY_ROWS,
@@ -36,7 +36,14 @@ from equivalence.cases.families.products.products import (
     so_many_products_cost_too_much,
 )
 from equivalence.cases.families.shapes import extent, shape
-from equivalence.cases.families.signatures import Draw, Shape, Signature, always
+from equivalence.cases.families.signatures import (
+    Draw,
+    Shape,
+    Signature,
+    chosen,
+    required,
+    said,
+)
 from spec.op import Op
 
 LAYERED: Factors = {
@@ -62,22 +69,31 @@ def shared_out(leading: int | Shape | None, rows: int) -> Shape:
     return {None: (), 0: (rows,), 1: (first, rows // first), 2: (first, 1, rows // first)}[leading]
 
 
+def _factors(op: Op) -> Factors:
+    return {**LAYERED, **op.tried}
+
+
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
     inner, columns = levels["inner"], levels["columns"]
     lead = shared_out(levels["leading"], levels["rows"])
-    return ((*lead, inner), (columns, inner), (columns,)), {}
+    return ((*lead, inner), (columns, inner), (columns,)), said(op, levels)
+
+
+def _empty(op: Op) -> tuple[Signature, ...]:
+    shapes = (((0, 2), (3, 2), (3,)), ((2, 0), (3, 0), (3,)))
+    return tuple((each, required(op)) for each in shapes)
 
 
 def _draw(draw: Draw, op: Op, direction: str) -> Signature:
     lead = shape(draw, 1, 9, max_rank=2)
     out = extent(draw, 33, -(-ENOUGH // math.prod(lead)))
     inner = extent(draw, max(3000 // (out * math.prod(lead)), 1))
-    return ((*lead, inner), (out, inner), (out,)), {}
+    return ((*lead, inner), (out, inner), (out,)), chosen(draw, op)
 
 
 def _small(draw: Draw, op: Op) -> Signature:
     inner, out = draw(FEW_EXTENTS), draw(FEW_EXTENTS)
-    return ((*leading(draw, 2), inner), (out, inner), (out,)), {}
+    return ((*leading(draw, 2), inner), (out, inner), (out,)), chosen(draw, op)
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
@@ -87,11 +103,11 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     rows, inner = offer.shapes[w]
     x = offer.entry(picks[1], lambda shape: shape[-1:] == (inner,), FACTOR)
     b = offer.entry(picks[2], lambda shape: shape == (rows,), FACTOR)
-    return None if x is None or b is None else ((x, w, b), {})
+    return None if x is None or b is None else ((x, w, b), usual(op))
 
 
 def _sample(sampler: Sampler, op: Op) -> Sample:
-    return [sampler.matrix(), sampler.normal(5, sampler.columns), sampler.normal(5)], {}
+    return [sampler.matrix(), sampler.normal(5, sampler.columns), sampler.normal(5)], required(op)
 
 
 GROWTHS = (
@@ -107,10 +123,10 @@ GROWTHS = (
 
 LINEAR = Family(
     name="linear layers",
-    factors=varied(LAYERED),
+    factors=_factors,
     rules=(so_many_products_cost_too_much, a_single_row_is_one),
     call=_call,
-    empty=always((((0, 2), (3, 2), (3,)), {}), (((2, 0), (3, 0), (3,)), {})),
+    empty=_empty,
     draw=_draw,
     small=_small,
     growths=grows(*GROWTHS),
