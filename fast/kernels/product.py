@@ -216,7 +216,7 @@ def product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None
 
 
 def _in_steps(bias: Tensor) -> Tensor:
-    """Return a bias whose elements lie one by one from a multiple of 16 bytes on, mostly as it is."""
+    """Return a bias that lies one by one from a multiple of 16 bytes on, copied if need be."""
     if bias.is_contiguous() and not bias.data_ptr() % 16:
         return bias
     return bias.clone(memory_format=torch.contiguous_format)

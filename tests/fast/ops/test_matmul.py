@@ -117,6 +117,18 @@ def test_the_bias_is_added_last(shape: tuple[int, int, int], provider: str) -> N
     assert torch.equal(z, torch.full((m, n), 2.0**24 + k))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_bias_may_lie_anyhow(dtype: torch.dtype) -> None:
+    x, w, numbers = signs(3, 16, dtype=dtype), signs(8, 16, dtype=dtype), signs(17, dtype=dtype)
+    for b in (numbers[:8], numbers[1:9], numbers[:16:2], numbers[1::2], numbers[:1].expand(8)):
+        z, _ = OPS["linear"].value(x, w, b)
+        assert torch.equal(z.double(), x.double() @ w.double().t() + b.double())
+        inside = product._in_steps(b)
+        assert inside.is_contiguous() and inside.data_ptr() % 16 == 0
+        assert torch.equal(inside, b)
+    assert product._in_steps(numbers) is numbers
+
+
 def test_the_session_may_allow_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
