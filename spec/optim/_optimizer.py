@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
@@ -29,9 +29,10 @@ class Optimizer:
     that remembers nothing hands back the state that it was given.
     `squares` are the moments that are never below 0. A hyper-parameter `weight_decay` adds
     weight_decay * p to the gradient, unless `decoupled` says that it does not join it.
-    `elementwise` says that no entry looks at another. `torch` names the class of torch.optim that
-    has the same formula. `extras` are hyper-parameters that many implementations do not know: each
-    has its values, as `tried` has, and its default leaves the update as it is without.
+    `elementwise` says that no entry looks at another. `matrices` says that every parameter is a
+    matrix. `torch` names the class of torch.optim that has the same formula. `extras` are
+    hyper-parameters that many implementations do not know: each has its values, as `tried` has, and
+    its default leaves the update as it is without.
 
     The rest is for those who test it. `tried` has values of each hyper-parameter at which a mistake
     shows, plainest first; `permitted` makes settings that were drawn one by one acceptable, and
@@ -51,6 +52,7 @@ class Optimizer:
     squares: tuple[str, ...] = ()
     decoupled: bool = False
     elementwise: bool = True
+    matrices: bool = False
     torch: str | None = None
     order: tuple[str, ...] = ()
     extras: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
@@ -80,6 +82,10 @@ class Optimizer:
         """Whether a state counts the steps of its parameter."""
         return any(f.name == "step" for f in fields(self.state))
 
+    def as_parameter(self, numbers: Sequence[Any]) -> AnyTensor:
+        """Return some numbers as a parameter: a vector, or a row where all are matrices."""
+        return tensor([list(numbers)] if self.matrices else list(numbers))
+
     def may_lack(self, moment: str) -> bool:
         """Say whether a moment may be None, which stands for "not yet"."""
         return any(f.name == moment and f.default is None for f in fields(self.state))
@@ -87,14 +93,14 @@ class Optimizer:
     def stateful(self, hyper: Hypers) -> bool:
         """Say whether an update by these hyper-parameters remembers something."""
         known = {name: value for name, value in hyper.items() if name in self.arguments}
-        one = tensor(1.0)
+        one = self.as_parameter([1.0])
         start = self.init(one)
         return self.update(one, one, start, self.hyper(**known))[1] is not start
 
     def kept(self, hyper: Hypers) -> tuple[str, ...]:
         """Name the moments that an update by these hyper-parameters reads and writes."""
         known = {name: value for name, value in hyper.items() if name in self.arguments}
-        one = tensor(1.0)
+        one = self.as_parameter([1.0])
         if not self.stateful(hyper):
             return ()
         after = self.update(one, one, self.init(one), self.hyper(**known))[1]
