@@ -18,8 +18,9 @@ C4  eps is finite and > 0.
 C5  ns_steps is an int from 0 to 99.
 C6  nesterov is True or False.
 C7  adjust_lr_fn is None, "original" or "match_rms_adamw".
-C8  ns_dtype is None: the iteration has the dtype of the update (CHOICE; torch rounds to bfloat16).
-C9  a parameter is a matrix.
+C8  a parameter is a matrix.
+
+The iteration has the dtype of the update (CHOICE; torch rounds all of it to bfloat16).
 
 Reference: Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024; PyTorch's
 torch.optim.Muon.
@@ -77,10 +78,9 @@ class Muon:
     eps: float = 1e-7
     ns_steps: int = 5
     adjust_lr_fn: str | None = None
-    ns_dtype: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what breaks C1 to C8."""
+        """Refuse what breaks C1 to C7."""
         need_sizes("muon C1", self, "lr", "weight_decay")
         need_betas("muon C2", self, "momentum")
         for name in ("ns_a", "ns_b", "ns_c"):
@@ -95,9 +95,6 @@ class Muon:
         if self.adjust_lr_fn not in RATES:
             rule = f"adjust_lr_fn is one of {', '.join(map(repr, RATES))}"
             raise refuse("muon C7", rule, repr(self.adjust_lr_fn))
-        if self.ns_dtype is not None:
-            rule = "ns_dtype is None: the iteration has the dtype of the update"
-            raise refuse("muon C8", rule, repr(self.ns_dtype))
 
 
 @dataclass(frozen=True)
@@ -108,9 +105,9 @@ class State:
 
 
 def init(parameter: AnyTensor) -> State:
-    """Return the state of a matrix (C9) before the first step."""
+    """Return the state of a matrix (C8) before the first step."""
     if len(parameter.shape) != 2:
-        raise refuse("muon C9", "a parameter is a matrix", f"shape {parameter.shape}")
+        raise refuse("muon C8", "a parameter is a matrix", f"shape {parameter.shape}")
     return State(zeros_like(parameter))
 
 
@@ -218,6 +215,5 @@ optimizer = Optimizer(
         *(("C5", {"ns_steps": bad}) for bad in (-1, 100, 2.5)),
         *(("C6", {"nesterov": bad}) for bad in NO_FLAGS),
         *(("C7", {"adjust_lr_fn": bad}) for bad in ("adamw", "")),
-        ("C8", {"ns_dtype": "bf16"}),
     ),
 )  # fmt: skip
