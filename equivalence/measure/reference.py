@@ -14,7 +14,7 @@ from equivalence.registry import OPTIMIZERS, remembering
 from equivalence.worlds.opaque import opaque
 from spec.optim import clip
 from spec.scalar import lift
-from spec.tensor import tensor, zip_map
+from spec.tensor import zip_map
 
 if TYPE_CHECKING:
     from equivalence.budgets.oracle import World
@@ -93,7 +93,7 @@ def decayed(optimizer: str, hyper: tuple[tuple[str, Any], ...]) -> Fraction | No
     None where it takes off no such share: the page decays in another way.
     """
     page, settings = OPTIMIZERS[optimizer], dict(hyper)
-    parameter, gradient = tensor(list(PROBED)), tensor([Fraction(3)] * len(PROBED))
+    parameter, gradient = map(page.as_parameter, (PROBED, [Fraction(3)] * len(PROBED)))
 
     def left(**other: float) -> Sequence[Any]:
         own = page.hyper(**{**settings, **other})

@@ -283,8 +283,8 @@ class Rule:
         """Raise unless a parameter of this shape can be updated."""
         if self.matrices and len(shape) != 2:
             raise Rejected(
-                f"{self.name} C8: a parameter is a matrix, {who} has the shape {tuple(shape)}; leave "
-                "its gradient out, and update it by another optimizer"
+                f"{self.name} C8: a parameter is a matrix, {who} has the shape "
+                f"{tuple(shape)}; leave its gradient out, and update it by another optimizer"
             )
 
     def _value(self, name: str, value: Any) -> Any:
@@ -404,6 +404,6 @@ def finite_and_not_negative(value: float) -> bool:
 
 
 def hyper_rows(hypers: Sequence[Any]) -> list[list[float]]:
-    """Lay the groups' hyper-parameters out as rows of doubles; a word is 0, as kernels read none."""
+    """Lay the groups' hyper-parameters out as rows of doubles, with 0 for words."""
     words = (str, NoneType)
     return [[0.0 if isinstance(v, words) else float(v) for v in hyper] for hyper in hypers]

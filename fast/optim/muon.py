@@ -17,8 +17,7 @@ not contracted:
     p = decay * p - (lr * r) * X
 
 A storage of 16 bits is widened on loading and rounded once on storing; u uses the unrounded b.
-torch has no such kernel, and its own optimizer iterates in bfloat16: the ATen twin takes these steps
-in ATen calls.
+torch's own optimizer iterates in bfloat16: the ATen twin takes these steps in ATen calls.
 """
 
 # This page is longer than the guide because an update is several kernels, one after another.
@@ -128,8 +127,8 @@ def _divide_kernel(
     x, squares, hyper, group, parts, length, COLUMNS: tl.constexpr, BLOCK: tl.constexpr
 ):
     total = tl.zeros((BLOCK,), dtype=tl.float32)
-    for start in range(0, parts, BLOCK):
-        part = start + tl.arange(0, BLOCK)
+    for before in range(0, parts, BLOCK):
+        part = before + tl.arange(0, BLOCK)
         total += tl.load(squares + part, mask=part < parts, other=0.0)
     norm = tl.sqrt_rn(tl.sum(total, 0))
     eps = tl.load(hyper + group * COLUMNS + 7).to(tl.float32)

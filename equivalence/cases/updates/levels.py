@@ -18,7 +18,6 @@ from equivalence.cases.guard import LAYOUTS, place
 from equivalence.cases.updates.spec import OF_A_CASE, Group, Places
 from equivalence.registry import OPTIMIZERS
 from spec.op import Rejected
-from spec.tensor import tensor
 
 GRADIENTS = ("normal", "integers", "mixed", "zeros", "small", "tiny", "nothing", "offset")
 
@@ -181,7 +180,8 @@ def first_alone(optimizer: str) -> frozenset[str]:
     The last gradients have the other sign than those before, and sizes of which some turn a mean.
     """
     page, kept = OPTIMIZERS[optimizer], keeping(optimizer)
-    one, before, last = tensor([1.0] * 4), tensor([1.0] * 4), tensor([-0.5, -0.05, -2e-3, -5e-4])
+    numbers = ([1.0] * 4, [1.0] * 4, [-0.5, -0.05, -2e-3, -5e-4])
+    one, before, last = map(page.as_parameter, numbers)
 
     def later(hyper: Mapping[str, Any]) -> Any:
         state = page.init(one)
