@@ -63,7 +63,7 @@ class Hyper(NamedTuple):
     adjust_lr_fn: str | None = None
 
 
-A, B, C = (tl.constexpr(Hyper._fields.index(name)) for name in ("ns_a", "ns_b", "ns_c"))
+A, B, C = map(Hyper._fields.index, ("ns_a", "ns_b", "ns_c"))
 
 
 def check(hyper: Hyper) -> None:
@@ -81,12 +81,12 @@ def check(hyper: Hyper) -> None:
     need("muon C7", hyper.adjust_lr_fn in RATES, known, repr(hyper.adjust_lr_fn))
 
 
-def ratio(adjust_lr_fn: str | None, shape: Sequence[int]) -> float:
-    """Return what the learning rate of a matrix is multiplied by."""
+def ratio(adjust_lr_fn: str | None, shape: Sequence[int]) -> tuple[int, int]:
+    """Return r^2, the square of what a matrix's rate is multiplied by, as a fraction."""
     rows, columns = shape
     if adjust_lr_fn == "match_rms_adamw":
-        return math.sqrt(max(rows, columns)) / 5
-    return math.sqrt(max(1.0, rows / columns))
+        return max(rows, columns), 25
+    return max(rows, columns), columns
 
 
 @triton.jit(do_not_specialize=["chunks", "parameters"])
@@ -153,15 +153,16 @@ def _mix_kernel(
     tl.store(x + place, mixed, mask=place < length)
 
 
-@triton.jit(do_not_specialize=["group", "length", "factor"])
+@triton.jit(do_not_specialize=["group", "length", "most", "least"])
 def _move_kernel(
-    p, x, hyper, flag, group, length, factor: tl.float32,
+    p, x, hyper, flag, group, length, most, least,
     COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     if tl.load(flag) == 0:
         row = hyper + group * COLUMNS
         lr = tl.load(row)
         decay = (1.0 - lr * tl.load(row + 1)).to(tl.float32)
+        factor = tl.sqrt_rn(tl.div_rn(most.to(tl.float32), least.to(tl.float32)))
         rate = lr.to(tl.float32) * factor
         place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         value = tl.load(p + place, mask=place < length, other=0.0).to(tl.float32)
@@ -184,9 +185,9 @@ def update(flat: Flat, data: Launch) -> None:
         first += parts
         for _ in range(hyper.ns_steps):
             _iterate(x, row)
-        factor = ratio(hyper.adjust_lr_fn, x.shape)
-        _entry(_move_kernel, run.of(flat.params), x, *row[:1], data.flag, run.group, x.numel(),
-               factor)  # fmt: skip
+        squared = ratio(hyper.adjust_lr_fn, x.shape)
+        at = run.group, x.numel()
+        _entry(_move_kernel, run.of(flat.params), x, data.hyper, data.flag, *at, *squared)
 
 
 def _iterate(x: Tensor, row: tuple[Tensor, int]) -> None:
@@ -234,7 +235,8 @@ def update_in_calls(
         factor = b * gram + c * aten_product(gram, gram)
         pair = (direction, factor) if tall else (factor, direction)
         direction = a * direction + aten_product(*pair)
-    return decay * x - lr * ratio(adjust_lr_fn, x.shape) * direction, buffer
+    most, least = ratio(adjust_lr_fn, x.shape)
+    return decay * x - lr * math.sqrt(most / least) * direction, buffer
 
 
 FORMULA = Formula(constants, branch, update_in_calls)
@@ -253,6 +255,11 @@ RULE = Rule(
     decoupled=True,
     torch=torch.optim.Muon,
 )
+
+
+MOST_KERNELS = 10
+"""The blend with and without a scale, the division by the norm, both mixtures, products by a matrix
+and by a transposed one, and the move; and two kernels that clip for every optimizer."""
 
 
 class Muon(Functional):
