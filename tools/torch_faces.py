@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from fast.optim._rule import JOINED, joined
+from fast.optim._hypers import JOINED, joined
 from tools.optimizer_steps import type_written
 
 HEADER = '''"""The optimizers as classes with torch's arguments, each of a page in fast.optim.

@@ -26,7 +26,7 @@ from fast.checkpoint.snapshot import (
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
 from fast.optim import OPTIMIZERS
-from fast.optim._rule import joined, parted
+from fast.optim._hypers import joined, parted
 from fast.optim._state import Owner, number, read, unused
 from fast.runtime.param import Param
 from fast.session import Session

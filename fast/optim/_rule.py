@@ -1,12 +1,13 @@
 """What an optimizer's page hands over: hyper-parameters, a check, and an update per provider."""
 
+# This file is longer than the guide because what a page hands over is read and refused here too.
+
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Rational
-from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,12 +91,6 @@ class Stated(NamedTuple):
     kept: tuple[str, ...]
 
 
-JOINED = {"betas": ("beta1", "beta2"), "ns_coefficients": ("ns_a", "ns_b", "ns_c")}
-"""The hyper-parameters of which torch makes one tuple, by its name there."""
-
-TORCH_NAMES = {part: whole for whole, parts in JOINED.items() for part in parts}
-"""What torch calls the tuple that a hyper-parameter is part of."""
-
 Update = Callable[[Batch, Any, Tensor | None], None]
 """Updates a batch by hyper-parameters; the last argument is 1 where it must not."""
 
@@ -113,33 +108,6 @@ def update_widened(update: Update, batch: Batch, hyper: Any, stop: Tensor | None
 
 Groups = Sequence[Mapping[str, Any]] | None
 """Mappings with 'params' and the hyper-parameters that differ for them, and bounds of their own."""
-
-_WRITTEN = {2: "two", 3: "three"}
-
-
-def joined(hyper: Mapping[str, Any]) -> dict[str, Any]:
-    """Return hyper-parameters as torch has them, with tuples of those that it joins."""
-    names = dict.fromkeys(TORCH_NAMES.get(name, name) for name in hyper)
-    parts = {whole: tuple(hyper[n] for n in JOINED[whole]) for whole in names if whole in JOINED}
-    return {name: parts[name] if name in parts else hyper[name] for name in names}
-
-
-def parted(who: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return hyper-parameters without torch's tuples, whose parts have names of their own.
-
-    What is no tuple of as many numbers is Rejected.
-    """
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in JOINED:
-            found[name] = value
-            continue
-        parts = JOINED[name]
-        if not is_row(value) or len(value) != len(parts):
-            raise Rejected(f"{who}: {name} are {_WRITTEN[len(parts)]} numbers, got {value!r}")
-        found.update(zip(parts, value, strict=True))
-    return found
-
 
 NO_HYPERS = ("params", "max_norm", "max_value")
 """What a group may have that is no hyper-parameter: its parameters, and bounds of gradients."""
@@ -401,9 +369,3 @@ def need(rule: str, holds: bool, text: str, came: object) -> None:
 def finite_and_not_negative(value: float) -> bool:
     """Say whether a number is finite and at least 0, which NaN is not."""
     return 0.0 <= value < math.inf
-
-
-def hyper_rows(hypers: Sequence[Any]) -> list[list[float]]:
-    """Lay the groups' hyper-parameters out as rows of doubles, with 0 for words."""
-    words = (str, NoneType)
-    return [[0.0 if isinstance(v, words) else float(v) for v in hyper] for hyper in hypers]

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from fast.errors import Rejected
 from fast.optim._functional import Functional
-from fast.optim._rule import TORCH_NAMES, Rule, parted
+from fast.optim._hypers import TORCH_NAMES, parted
+from fast.optim._rule import Rule
 from fast.optim._state import Owner, State, read
 
 UNSUPPORTED = ("amsgrad", "maximize", "capturable", "differentiable", "foreach", "fused")
