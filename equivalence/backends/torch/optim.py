@@ -91,7 +91,8 @@ class TorchOptimizer:
             clipped = gradient is not None and bool(values or norms)
             p.grad = gradient.clone() if clipped and gradient is not None else gradient
         for bound, own in values:
-            clip_grad_value_(own, bound, foreach=False)
+            if any(p.grad is not None for p in own):
+                clip_grad_value_(own, bound, foreach=False)
         for bound, own in norms:
             clip_grad_norm_(own, bound, foreach=False)
         self._optimizer.step()
