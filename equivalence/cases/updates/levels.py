@@ -89,6 +89,11 @@ def gaps(kind: str, parameters: int) -> tuple[Places, Places, int]:
     return (), tuple((1, k) for k in every if kind == "zeros"), 2
 
 
+def of_every_shape() -> tuple[str, ...]:
+    """Name the optimizers that update parameters of every shape."""
+    return tuple(name for name, page in OPTIMIZERS.items() if not page.matrices)
+
+
 def permitted_pairs(optimizer: str, hyper: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Return settings that the page accepts, as close to the given ones as possible.
 
