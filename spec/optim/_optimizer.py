@@ -7,6 +7,8 @@
 (False, True)
 """
 
+# This page is longer than the guide because it says what others may know, in one place.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +20,21 @@ from spec.tensor import tensor
 
 Hypers = Mapping[str, Any]
 """Hyper-parameters by name."""
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """What an update does several times in a row, for who judges it turn by turn.
+
+    `count` is the hyper-parameter that says how often. Under the hyper-parameters that `shown`
+    returns, an update of zeros leaves what so many turns have made, from which `seen` reads it off.
+    `last` is the update whose last turn begins from that.
+    """
+
+    count: str
+    shown: Callable[[Hypers, int], dict[str, Any]]
+    seen: Callable[[AnyTensor, Any], AnyTensor]
+    last: Callable[[AnyTensor, AnyTensor, Any, Any, AnyTensor], tuple[AnyTensor, Any]]
 
 
 @dataclass(frozen=True)
@@ -37,7 +54,8 @@ class Optimizer:
     The rest is for those who test it. `tried` has values of each hyper-parameter at which a mistake
     shows, plainest first; `permitted` makes settings that were drawn one by one acceptable, and
     `alone` are those of which one may differ for some of the parameters. `refused` are pairs of a
-    constraint and of a change that breaks it.
+    constraint and of a change that breaks it. `repeated` says what an update does again and again:
+    a bound over all of that would say little.
     """
 
     name: str
@@ -53,6 +71,7 @@ class Optimizer:
     decoupled: bool = False
     elementwise: bool = True
     matrices: bool = False
+    repeated: Repeated | None = None
     torch: str | None = None
     order: tuple[str, ...] = ()
     extras: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])

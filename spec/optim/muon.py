@@ -52,7 +52,7 @@ from spec.optim._hypers import (
     need_positive,
     need_sizes,
 )  # fmt: skip
-from spec.optim._optimizer import Optimizer
+from spec.optim._optimizer import Hypers, Optimizer, Repeated
 from spec.scalar import divide, lift, maximum, sqrt, square, sum_over
 from spec.tensor import zip_map
 from spec.worlds import is_number
@@ -116,10 +116,9 @@ def update(
 ) -> tuple[AnyTensor, State]:
     """Return the parameter and the state after one step; all tensors are matrices of one shape."""
     buffer = _between(state.momentum_buffer, gradient, hyper)
-    direction = _between(buffer, gradient, hyper) if hyper.nesterov else buffer
     if 0 in parameter.shape:
         return parameter, State(buffer)
-    x = started(direction, hyper)
+    x = started(_between(buffer, gradient, hyper) if hyper.nesterov else buffer, hyper)
     for _ in range(hyper.ns_steps):
         x = iterated(x, hyper)
     return moved(parameter, x, hyper), State(buffer)
@@ -197,9 +196,34 @@ def _lying(x: AnyTensor) -> AnyTensor:
     return _transposed(x) if x.shape[0] > x.shape[1] else x
 
 
+def shown(hyper: Hypers, turns: int) -> dict[str, Any]:
+    """Return settings by which zeros become -r times the X of so many iterations."""
+    plain = {"lr": 1.0, "weight_decay": 0.0, "adjust_lr_fn": None}
+    return {**hyper, **plain, "ns_steps": turns}
+
+
+def seen(left: AnyTensor, hyper: Muon) -> AnyTensor:
+    """Return the X of what an update by such settings has left of zeros."""
+    rows, columns = left.shape
+
+    def entry(p: Any) -> Any:
+        return divide(-p, _rate(p, rows, columns, hyper))
+
+    return _lying(left).map(entry)
+
+
+def last(
+    parameter: AnyTensor, gradient: AnyTensor, state: State, hyper: Muon, x: AnyTensor
+) -> tuple[AnyTensor, State]:
+    """Return the parameter and the state after a step whose last iteration begins from x."""
+    buffer = _between(state.momentum_buffer, gradient, hyper)
+    return moved(parameter, iterated(x, hyper), hyper), State(buffer)
+
+
 optimizer = Optimizer(
     "muon", Muon, State, init, update, torch="Muon",
     decoupled=True, elementwise=False, matrices=True,
+    repeated=Repeated("ns_steps", shown, seen, last),
     tried={
         "lr": (1e-3, 0.5, 0.125, 0.0), "weight_decay": (0.1, 0.0, 1.0),
         "momentum": (0.95, 0.0, 0.6), "nesterov": (True, False),

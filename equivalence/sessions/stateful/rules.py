@@ -4,6 +4,8 @@ A rule does what its name says with what there is: numbers are read modulo the p
 and gradients that are alive. Where nothing fits it does nothing.
 """
 
+# This file is longer than the guide because a run has all of its rules in one place.
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
