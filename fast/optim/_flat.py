@@ -357,6 +357,13 @@ class FlatOptimizer:
         counts = (plan.bump, self._steps, self._spare, self._table.rows)
         return [*(arena.flat for arena in arenas), *(plan.table or ()), *counts, self.flag]
 
+    def fixed(self, hypers: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Say what of an update its kernels do not read, but which kernels are started tells."""
+        formula = self.rule.formula
+        if not self.rule.matrices or formula is None:
+            return ()
+        return tuple([formula.branch(hyper) for hyper in hypers])
+
     def enqueue(self, gradients: Arena, scale: Tensor | None = None) -> None:
         """Start the kernels of what was staged; memory keeps its role, so they may be repeated."""
         self._start(gradients, scale)
