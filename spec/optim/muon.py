@@ -225,7 +225,7 @@ optimizer = Optimizer(
     decoupled=True, elementwise=False, matrices=True,
     repeated=Repeated("ns_steps", shown, seen, last),
     tried={
-        "lr": (1e-3, 0.5, 0.125, 0.0), "weight_decay": (0.1, 0.0, 1.0),
+        "lr": (0.5, 1e-3, 0.125, 0.0), "weight_decay": (0.1, 0.0, 1.0),
         "momentum": (0.95, 0.0, 0.6), "nesterov": (True, False),
         "ns_a": (3.4445, 1.5), "ns_b": (-4.775, -0.5), "ns_c": (2.0315, 0.0),
         "eps": (1e-7, 1e-3, 1.0), "ns_steps": (1, 0, 2),

@@ -70,9 +70,6 @@ def _on_host(op: str, dtype: str) -> Contract:
     contract = base("torch", op, dtype, TORCH, "stable")
     contract = replace(with_tiny_differences(contract, op), forms=FORMS.get(op, ()))
     contract = _by_own_kernel(contract, op, dtype)
-    if op == "muon":
-        # Its moment is as fine as the parameter, but one contract holds for all that a step leaves.
-        return replace(contract, compute=BF16, sources=(*contract.sources, ITERATED_WHY))
     if contract.store == contract.compute:
         return contract
     if op in FROM_STORAGE:
@@ -116,6 +113,15 @@ def with_flushing_products(op: str, dtype: str) -> Contract:
         sources = (*contract.sources, BFLOAT_DOT_WHY)
         return replace(contract, flush="inputs_outputs", sources=sources)
     return contract
+
+
+def of_torchs_own(op: str, dtype: str) -> Contract:
+    """Return the contract of what torch offers as it is: its Muon has arithmetic of its own."""
+    contract = with_flushing_products(op, dtype)
+    if op != "muon":
+        return contract
+    # Its moment is as fine as the parameter, but one contract holds for all that a step leaves.
+    return replace(contract, compute=BF16, sources=(*contract.sources, ITERATED_WHY))
 
 
 def on_device(rule: ContractRule, family: str) -> ContractRule:

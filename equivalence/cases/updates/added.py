@@ -121,11 +121,11 @@ def repeated(optimizer: str, dtype: str) -> Iterator[Added]:
     page = OPTIMIZERS[optimizer]
     if page.repeated is None:
         return
-    plain = dict(plain_settings(optimizer, None))
-    hyper = permitted_pairs(optimizer, {**plain, **page.defaults})
+    count, plain = page.repeated.count, dict(plain_settings(optimizer, None))
+    hyper = permitted_pairs(optimizer, {**plain, count: page.defaults[count]})
     numbers = Recipe("normal", 9), Recipe("normal", 10)
     case = UpdateSpec(optimizer, dtype, ((3, 5), (5, 3), (4, 4)), *numbers, hyper, steps=2)
-    yield case, {"case": f"{page.repeated.count} as by default"}
+    yield case, {"case": f"{count} as by default"}
 
 
 def lengths(optimizer: str) -> tuple[int, ...]:
