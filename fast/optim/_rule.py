@@ -252,7 +252,7 @@ class Rule:
         if self.matrices and len(shape) != 2:
             raise Rejected(
                 f"{self.name} C8: a parameter is a matrix, {who} has the shape "
-                f"{tuple(shape)}; leave its gradient out, and update it by another optimizer"
+                f"{tuple(shape)}; update it by another optimizer, and hand this one None"
             )
 
     def _value(self, name: str, value: Any) -> Any:
