@@ -72,6 +72,11 @@ class TrainerSteps(ABC, Generic[B, V]):
 '''
 
 
+def type_written(hint: Any) -> str:
+    """Spell the type of a hyper-parameter as source."""
+    return hint.__name__ if isinstance(hint, type) else str(hint)
+
+
 @dataclass(frozen=True)
 class Says:
     """What the methods of one package promise, and where its `Groups` are."""
@@ -134,7 +139,7 @@ def _session(package: str, page: Any, says: Says) -> str:
     """Write a session's step: what is required comes first, and so do the gradients then."""
     types, defaults = typing.get_type_hints(page.hyper), page.defaults
     every = {
-        name: f"{name}: {types[name].__name__}"
+        name: f"{name}: {type_written(types[name])}"
         + (f" = {defaults[name]!r}" if name in defaults else "")
         for name in page.arguments
     }
@@ -156,7 +161,7 @@ def _session(package: str, page: Any, says: Says) -> str:
 def _list(package: str, page: Any, says: Says) -> str:
     """Write the step of a list: what is required comes first, all else is the session's."""
     types = typing.get_type_hints(page.hyper)
-    first = [f"{name}: {types[name].__name__}" for name in page.required]
+    first = [f"{name}: {type_written(types[name])}" for name in page.required]
     hyper = "".join(f'"{name}": {name}, ' for name in page.required)
     given = f"{{{hyper}**hyper}}" if hyper else "hyper"
     about = f"Update by {_name(package, page)}, by one gradient per parameter, all or none."

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from fast.optim._rule import BETAS
+from fast.optim._hypers import JOINED, joined
+from tools.optimizer_steps import type_written
 
 HEADER = '''"""The optimizers as classes with torch's arguments, each of a page in fast.optim.
 
@@ -69,10 +70,10 @@ class {rule.offered}(TorchOptimizer):
 
 
 def _types(rule: Any) -> dict[str, str]:
-    """Return the types of hyper-parameters, and of torch's pair; all else by position is a flag."""
+    """Return the types of hyper-parameters, and of torch's tuples; other ones are flags."""
     hints = typing.get_type_hints(rule.hyper)
-    pair = {"betas": "tuple[float, float]"}
-    return {**pair, **{name: hint.__name__ for name, hint in hints.items()}}
+    tuples = {name: f"tuple[{', '.join('float' for _ in of)}]" for name, of in JOINED.items()}
+    return {**tuples, **{name: type_written(hint) for name, hint in hints.items()}}
 
 
 def _written(name: str, kind: str, default: Any) -> str:
@@ -85,11 +86,7 @@ def _arguments(rule: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     if rule.torch is None:
         empty = inspect.Parameter.empty
         given = {name: rule.defaults.get(name, empty) for name in (*rule.required, *rule.arguments)}
-        if {*BETAS} <= {*given}:
-            pair = tuple(given[name] for name in BETAS)
-            names = dict.fromkeys("betas" if name in BETAS else name for name in given)
-            given = {name: given.get(name, pair) for name in names}
-        return given, {}
+        return joined(given), {}
     parameters = [*inspect.signature(rule.torch.__init__).parameters.values()][2:]
     types = _types(rule)
     every = {p.name: float(p.default) if types.get(p.name) == "float" else p.default
@@ -103,7 +100,7 @@ def _arguments(rule: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _group(rule: Any, names: list[str]) -> dict[str, str]:
     """Return what a group of the optimizer has: its arguments, and torch's constants."""
-    constants = {} if rule.torch is None else rule.torch([torch.empty(0)]).defaults
+    constants = {} if rule.torch is None else rule.torch([torch.empty(0, 0)]).defaults
     return {
         **{name: name for name in names},
         **{name: repr(value) for name, value in constants.items() if name not in names},

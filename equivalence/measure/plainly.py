@@ -17,7 +17,7 @@ from equivalence.cases.updates.spec import COMPANY, HANDINGS, UpdateSpec
 from equivalence.cases.updates.tensors import Gradients, build_parameters
 from equivalence.measure.call import measure_built
 from equivalence.measure.shadow import measure_steps
-from equivalence.measure.update import Judging, shorter
+from equivalence.measure.update import judging, shorter
 
 if TYPE_CHECKING:
     from equivalence.worlds.contract import Contract
@@ -94,7 +94,7 @@ def update_plainly(backend: Any, case: UpdateSpec, contract: Contract, way: Ways
         changed = replace(changed, handing=HANDINGS[0])
     if ALONE in way:
         changed = replace(changed, company=COMPANY[0])
-    return measure_steps(backend, changed, Judging(contract), numbers)
+    return measure_steps(backend, changed, judging(backend, contract), numbers)
 
 
 def _numbers(case: UpdateSpec, device: str, *, stored: bool) -> dict[str, list[float]]:

@@ -14,7 +14,7 @@ from equivalence.registry import OPTIMIZERS, remembering
 from equivalence.worlds.opaque import opaque
 from spec.optim import clip
 from spec.scalar import lift
-from spec.tensor import tensor, zip_map
+from spec.tensor import zip_map
 
 if TYPE_CHECKING:
     from equivalence.budgets.oracle import World
@@ -35,7 +35,10 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One step of the reference on tensors of any world; a moment of None is "not yet"."""
+    """One step of the reference on tensors of any world; a moment of None is "not yet".
+
+    Where the page repeats something, `made` is what all turns but the last have made, if not None.
+    """
 
     optimizer: str
     parameter: Any
@@ -43,6 +46,7 @@ class Taken:
     moments: Mapping[str, Any]
     step: int
     hyper: Mapping[str, Any]
+    made: Any = None
 
     def result(self) -> tuple[Any, Any]:
         """Return the parameter and the state after the step."""
@@ -50,7 +54,10 @@ class Taken:
         known = {field: moment for field, moment in self.moments.items() if moment is not None}
         counted = {"step": self.step} if page.counted else {}
         start = replace(page.init(self.parameter), **known, **counted)
-        return page.update(self.parameter, self.gradient, start, page.hyper(**self.hyper))
+        taken = self.parameter, self.gradient, start, page.hyper(**self.hyper)
+        if self.made is None or page.repeated is None:
+            return page.update(*taken)
+        return page.repeated.last(*taken, self.made)
 
     def left(self, store: Callable[[Any], Any]) -> Expected:
         """Return what the step leaves, each tensor stored."""
@@ -93,7 +100,7 @@ def decayed(optimizer: str, hyper: tuple[tuple[str, Any], ...]) -> Fraction | No
     None where it takes off no such share: the page decays in another way.
     """
     page, settings = OPTIMIZERS[optimizer], dict(hyper)
-    parameter, gradient = tensor(list(PROBED)), tensor([Fraction(3)] * len(PROBED))
+    parameter, gradient = map(page.as_parameter, (PROBED, [Fraction(3)] * len(PROBED)))
 
     def left(**other: float) -> Sequence[Any]:
         own = page.hyper(**{**settings, **other})

@@ -14,6 +14,7 @@ from torch import Tensor
 from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.call import Shape
 from equivalence.cases.updates.spec import UpdateSpec
+from equivalence.measure.between.turns import Shown, Turns
 from equivalence.measure.distinct import Distinct, distinct, judge_kinds
 from equivalence.measure.explained.steps import explained_step
 from equivalence.measure.reference import Expected, Taken, entered, scaled_gradients
@@ -39,7 +40,7 @@ def measure_update(backend: Any, case: UpdateSpec, contract: Contract) -> Outcom
     left_out: tuple[str, ...] = ()
     if backend.capabilities().ring == "interpreted":
         case, left_out = shorter(case)
-    outcome = measure_steps(backend, case, Judging(contract))
+    outcome = measure_steps(backend, case, judging(backend, contract))
     return replace(outcome, left_out=(*outcome.left_out, *left_out))
 
 
@@ -61,6 +62,11 @@ def _smaller(shape: Shape) -> Shape:
     return max(1, MOST_ELEMENTS // math.prod(shape[1:])), *shape[1:]
 
 
+def judging(backend: Any, contract: Contract) -> Turns:
+    """Return who judges the steps of a backend."""
+    return Turns(backend, contract, Judging(contract))
+
+
 class Judging:
     """Judges steps by a contract. Parameters of one step share their clipped gradients."""
 
@@ -72,14 +78,18 @@ class Judging:
         self.finite = Finite(contract)
         self.clipped: dict[tuple[int, int], list[Any]] = {}
         self.whole = False
+        self.shown: Shown | None = None
 
     def allowed(self, step: Step, case: UpdateSpec) -> Expected:
         """Return what one step may leave of a parameter and its state, at its distinct elements."""
         self._begin(case)
         return self._expected([(step, self._kinds(step, _held(step, case)))], case)
 
-    def __call__(self, steps: Sequence[Step], case: UpdateSpec) -> Outcome:
-        """Judge the parameters of one step."""
+    def __call__(
+        self, steps: Sequence[Step], case: UpdateSpec, shown: Shown | None = None
+    ) -> Outcome:
+        """Judge the parameters of one step, one alone if it is shown what earlier turns made."""
+        self.shown = shown
         alike: dict[Any, list[tuple[Step, Distinct]]] = {}
         self._begin(case)
         for step in steps:
@@ -163,7 +173,7 @@ class Judging:
         """Return the allowed numbers after a step for some of the elements, all if none is told."""
         from equivalence.budgets.oracle import evaluated
 
-        one = alike[0][0]
+        one, shown = alike[0][0], self.shown
         found: list[Expected] = []
         shape = tuple(one.before.params[one.parameter].shape)
 
@@ -189,6 +199,7 @@ class Judging:
                 held,
                 one.count,
                 case.hyper_parameters(one.parameter, one.number),
+                None if shown is None else shown.read(self._taken(world, shown.left)),
             )
             expected = taken.allowed(world, self.contract)
             found.append(expected)
@@ -196,7 +207,7 @@ class Judging:
 
         evaluated(
             self.contract,
-            [*columns.values(), *given],
+            [*columns.values(), *given, *(() if shown is None else (shown.left,))],
             run,
             many=True,
             finite=self.finite,

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from equivalence.budgets.ledger import Ledger
 from equivalence.cases.strategies import quiet
+from equivalence.cases.updates.levels import of_every_shape
 from equivalence.draws import reproducible
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import row_seed
@@ -100,7 +101,7 @@ def batches(most: int) -> st.SearchStrategy[dict[str, Any]]:
 @st.composite
 def trainings(draw: Any) -> Training:
     """Draw a training of up to three steps."""
-    optimizer = draw(st.sampled_from((*OPTIMIZERS,)))
+    optimizer = draw(st.sampled_from(of_every_shape()))
     step = st.fixed_dictionaries(
         {
             "seed": st.integers(0, 2**16),

@@ -329,17 +329,16 @@ def steps(page: Optimizer) -> Iterator[Step]:
     """Yield steps of a page on fractions, the smallest first: three in a row by every choice."""
     for count in (1, 2, 4):
         for hyper in chosen(page):
-            parameter = _taken(0, count)
+            parameter = _taken(page, 0, count)
             state = page.init(parameter)
             for number in range(3):
-                step = Step(
-                    page, hyper, parameter, _taken(2 * number + 1, count), state, not number
-                )
+                gradient = _taken(page, 2 * number + 1, count)
+                step = Step(page, hyper, parameter, gradient, state, not number)
                 yield step
                 parameter, state = step.taken()
 
 
-def _taken(start: int, count: int) -> AnyTensor:
-    """Return a tensor of some of the numbers, from a place on; four of them are a square."""
+def _taken(page: Optimizer, start: int, count: int) -> AnyTensor:
+    """Return a parameter of some of the numbers, from a place on; four of them are a square."""
     found: Sequence[Any] = [NUMBERS[(start + k) % len(NUMBERS)] for k in range(count)]
-    return tensor(found if count < 4 else [found[:2], found[2:]])
+    return page.as_parameter(found) if count < 4 else tensor([found[:2], found[2:]])

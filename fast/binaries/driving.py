@@ -126,10 +126,11 @@ def _optimizer(name: str) -> Iterator[Example]:
     functional = importlib.import_module("fast.optim._functional").Functional
     fields, defaults = rule.hyper._fields, rule.hyper._field_defaults
     needed = {field: 0.5 for field in fields if field not in defaults}
-    used = {field: 0.5 for field in fields if not isinstance(defaults.get(field), bool)}
+    used = {field: 0.5 for field in fields if rule.kind(field) is float}
+    shape = (64, 64) if rule.matrices else (4096,)
     for dtype in DTYPES:
         for hyper, max_norm in ((needed, None), (used, 1.0), (used, None)):
-            params: list[Tensor] = [torch.ones(4096, dtype=dtype.storage)]
+            params: list[Tensor] = [torch.ones(shape, dtype=dtype.storage)]
             made = functional(rule, params, hyper, "triton", max_norm=max_norm)
             yield Example("step", dtype, lambda p=params, m=made: m.step(p))
         if name == next(iter(_optimizers())):

@@ -35,6 +35,9 @@ ENGINES = "engines"
 MAY_LACK = frozenset((BUFFERS, THREADS, ENGINES))
 
 OF_AN_OPTIMIZER = ("fields", "with_state", "groups")
+KEPT: dict[type, tuple[type, ...]] = {int: (int,), str: (str, type(None))}
+"""What stands in a file as it is where a hyper-parameter is a count or a word."""
+
 OF_A_GROUP = ("hyper", "parameters")
 
 
@@ -194,7 +197,7 @@ def _hypers(name: str, groups: Any, known: Mapping[str, bool]) -> dict[str, Hype
         entry = f"optimizers/{name}/groups/{number}"
         group = _known(group, OF_A_GROUP, entry)
         hyper = {
-            key: _number(value, f"{entry}/{key}", (bool,))
+            key: _number(value, f"{entry}/{key}", KEPT.get(OPTIMIZERS[name].kind(key), (bool,)))
             for key, value in _typed(group.get("hyper"), dict, f"{entry}/hyper").items()
         }
         # A file may be older than a flag, which is off by default.

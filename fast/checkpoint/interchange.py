@@ -26,7 +26,7 @@ from fast.checkpoint.snapshot import (
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
 from fast.optim import OPTIMIZERS
-from fast.optim._rule import BETAS
+from fast.optim._hypers import joined, parted
 from fast.optim._state import Owner, number, read, unused
 from fast.runtime.param import Param
 from fast.session import Session
@@ -55,7 +55,7 @@ def to_torch(session: Session, name: str, *, fused: bool | None = None) -> dict[
     first, alike = groups[0]
     groups[0] = first, [p for p, hyper in hypers.items() if hyper is None or p in alike]
     stand_ins = [
-        {"params": [(owner, torch.empty(0)) for owner in members], **_torch_hyper(hyper)}
+        {"params": [(owner, torch.empty(0, 0)) for owner in members], **joined(hyper)}
         for hyper, members in groups
     ]
     flags = {} if fused is None else {"fused": fused}
@@ -119,11 +119,6 @@ def _torch_class(name: str) -> Any:
     return OPTIMIZERS[name].torch
 
 
-def _torch_hyper(hyper: Hyper) -> dict[str, Any]:
-    kept: dict[str, Any] = {k: v for k, v in hyper.items() if k not in BETAS}
-    return {**kept, **({"betas": (hyper["beta1"], hyper["beta2"])} if "beta1" in hyper else {})}
-
-
 def _has_fused(name: str) -> bool:
     return "fused" in inspect.signature(_torch_class(name)).parameters
 
@@ -160,8 +155,7 @@ def _hyper(name: str, number_of: int, group: Any) -> Hyper:
     if not is_row(found.get("params")):
         raise Rejected(f"{where}: 'params' lists the indices of parameters")
     _refuse_flags(where, name, found)
-    if "betas" in found:
-        found["beta1"], found["beta2"] = _betas(where, found.pop("betas"))
+    found = parted(where, found)
     for key in IGNORED:
         found.pop(key, None)
     if set(found) != set(needed):
@@ -195,12 +189,6 @@ def _flag(where: str, flag: str, value: Any) -> bool:
     if value is not None and not isinstance(value, bool):
         raise Rejected(f"{where}: {flag} is True or False, got {value!r}")
     return bool(value)
-
-
-def _betas(where: str, betas: Any) -> Sequence[Any]:
-    if not is_row(betas) or len(betas) != 2:
-        raise Rejected(f"{where}: betas are two numbers, got {betas!r}")
-    return betas
 
 
 def _members(session: Session, groups: Sequence[Mapping[str, Any]]) -> list[list[Param]]:

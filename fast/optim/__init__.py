@@ -14,6 +14,8 @@ from fast.optim.adamw import RULE as _adamw
 from fast.optim.adamw import AdamW
 from fast.optim.lion import RULE as _lion
 from fast.optim.lion import Lion
+from fast.optim.muon import RULE as _muon
+from fast.optim.muon import Muon
 from fast.optim.rmsprop import RULE as _rmsprop
 from fast.optim.rmsprop import RMSprop
 from fast.optim.sgd import RULE as _sgd
@@ -26,6 +28,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Lion",
+    "Muon",
     "RMSprop",
     "Rule",
     "Sgd",
@@ -34,6 +37,6 @@ __all__ = [
 ]
 
 OPTIMIZERS: dict[str, Rule] = {
-    rule.name: rule for rule in (_sgd, _adagrad, _rmsprop, _adadelta, _adam, _adamw, _lion)
+    rule.name: rule for rule in (_sgd, _adagrad, _rmsprop, _adadelta, _adam, _adamw, _lion, _muon)
 }
 """The optimizers by name."""

@@ -19,13 +19,31 @@ CHUNK = 1024
 
 
 class Run(NamedTuple):
-    """Elements `start` to `end` of every arena; `slot` is one of the parameters they belong to."""
+    """Elements `start` to `end` of every arena; `slot` is one of the parameters they belong to.
+
+    A run of one parameter alone may have its shape.
+    """
 
     start: int
     end: int
     group: int
     age: int
     slot: int
+    shape: tuple[int, ...] | None = None
+
+    def of(self, flat: Tensor) -> Tensor:
+        """Cut the run out of an arena."""
+        piece = flat[self.start : self.end]
+        return piece if self.shape is None else piece.view(self.shape)
+
+
+def apart(layout: Layout, active: bytes, groups: Sequence[int], ages: Sequence[int]) -> list[Run]:
+    """Return a run for each active segment that has elements, without padding, in its shape."""
+    return [
+        Run(s.offset, s.offset + s.length, groups[slot], ages[slot], slot, s.shape)
+        for slot, s in enumerate(layout.segments)
+        if active[slot] and s.length
+    ]
 
 
 def runs(layout: Layout, active: bytes, groups: Sequence[int], ages: Sequence[int]) -> list[Run]:

@@ -18,13 +18,13 @@ from torch import Tensor
 from fast.device.arena import Arena
 from fast.device.dtypes import computed_in, wide
 from fast.optim import _state, clip
-from fast.optim._chunks import Run, chunk_table, runs
+from fast.optim._chunks import Run, apart, chunk_table, runs
 from fast.optim._hypers import HyperTable
 from fast.optim._plans import Kept, Part, Plan, on_host
 from fast.optim._rule import Batch, Flat, Launch, Rule, Stated
 
-_CONSTANT = frozenset((bool, int, float))
-"""The types of numbers that nobody changes in place."""
+_CONSTANT = frozenset((bool, int, float, str, type(None)))
+"""The types of numbers and words that nobody changes in place."""
 
 
 class FlatOptimizer:
@@ -300,9 +300,12 @@ class FlatOptimizer:
         plan.bump = bump.to(device)
         if self.provider == "triton":
             plan.table = chunk_table(layout, active, groups, device)
+            if self.rule.matrices:
+                plan.matrices = apart(layout, active, groups, self._ages)
             return
         sorted_runs: dict[tuple[int, bool], list[Run]] = {}
-        for run in runs(layout, active, groups, self._ages):
+        cut = apart if self.rule.matrices else runs
+        for run in cut(layout, active, groups, self._ages):
             sorted_runs.setdefault((run.group, run.age == 0), []).append(run)
         plan.parts = [
             Part(group, found, self._cut(found, first, kept[group]))
@@ -312,12 +315,9 @@ class FlatOptimizer:
     def _cut(self, found: list[Run], first: bool, kept: Collection[str]) -> Batch:
         flats = [arena.flat if name in kept else None for name, arena in self._every()]
         return Batch(
-            [self.masters.flat[run.start : run.end] for run in found],
+            [run.of(self.masters.flat) for run in found],
             [],
-            tuple(
-                [] if flat is None else [flat[run.start : run.end] for run in found]
-                for flat in flats
-            ),
+            tuple([] if flat is None else [run.of(flat) for run in found] for flat in flats),
             [self._steps[run.slot] for run in found],
             first,
         )
@@ -357,6 +357,13 @@ class FlatOptimizer:
         counts = (plan.bump, self._steps, self._spare, self._table.rows)
         return [*(arena.flat for arena in arenas), *(plan.table or ()), *counts, self.flag]
 
+    def fixed(self, hypers: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Say what of an update its kernels do not read, but which kernels are started tells."""
+        formula = self.rule.formula
+        if not self.rule.matrices or formula is None:
+            return ()
+        return tuple([formula.branch(hyper) for hyper in hypers])
+
     def enqueue(self, gradients: Arena, scale: Tensor | None = None) -> None:
         """Start the kernels of what was staged; memory keeps its role, so they may be repeated."""
         self._start(gradients, scale)
@@ -373,7 +380,12 @@ class FlatOptimizer:
         assert plan.table is not None
         counts = (plan.bump, self._steps, self._spare, self._table.rows)
         flat = Flat(self.masters.flat, gradients.flat, states)
-        self.rule.triton(flat, Launch(plan.table, *counts, self.flag, scale))
+        matrices = [(run, self._planned(run.group)) for run in plan.matrices]
+        self.rule.triton(flat, Launch(plan.table, *counts, self.flag, scale, matrices))
+
+    def _planned(self, group: int) -> Any:
+        assert self._planned_hypers is not None
+        return self._planned_hypers[group]
 
     def _count(self, hypers: tuple[Any, ...]) -> None:
         """Count an update; the ages themselves are brought up to date when they are read."""

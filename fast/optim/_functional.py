@@ -53,6 +53,7 @@ class Functional:
                     f"{rule.name}: parameter {k} is {param.dtype}; provider {provider!r} "
                     f"takes {', '.join(map(str, _DTYPES[provider]))}"
                 )
+            rule.need_matrix(f"parameter {k}", param.shape)
             layout = layouts.setdefault(param.dtype, Layout())
             self._places.append((param.dtype, layout.append(tuple(param.shape))))
         self.set_hyper(hyper)

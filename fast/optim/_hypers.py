@@ -1,13 +1,54 @@
-"""The hyper-parameters of every group as a table on the device, written when they change."""
+"""Hyper-parameters in other forms: as a table on the device, and as torch has them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fast.optim._rule import hyper_rows
+from fast.errors import Rejected
+from fast.kernels.checks import is_row
+
+JOINED = {"betas": ("beta1", "beta2"), "ns_coefficients": ("ns_a", "ns_b", "ns_c")}
+"""The hyper-parameters of which torch makes one tuple, by its name there."""
+
+TORCH_NAMES = {part: whole for whole, parts in JOINED.items() for part in parts}
+"""What torch calls the tuple that a hyper-parameter is part of."""
+
+_WRITTEN = {2: "two", 3: "three"}
+
+
+def joined(hyper: Mapping[str, Any]) -> dict[str, Any]:
+    """Return hyper-parameters as torch has them, with tuples of those that it joins."""
+    names = dict.fromkeys(TORCH_NAMES.get(name, name) for name in hyper)
+    parts = {whole: tuple(hyper[n] for n in JOINED[whole]) for whole in names if whole in JOINED}
+    return {name: parts[name] if name in parts else hyper[name] for name in names}
+
+
+def parted(who: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return hyper-parameters without torch's tuples, whose parts have names of their own.
+
+    What is no tuple of as many numbers is Rejected.
+    """
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in JOINED:
+            found[name] = value
+            continue
+        parts = JOINED[name]
+        if not is_row(value) or len(value) != len(parts):
+            raise Rejected(f"{who}: {name} are {_WRITTEN[len(parts)]} numbers, got {value!r}")
+        found.update(zip(parts, value, strict=True))
+    return found
+
+
+def hyper_rows(hypers: Sequence[Any]) -> list[list[float]]:
+    """Lay the groups' hyper-parameters out as rows of doubles, with 0 for words."""
+    words = (str, NoneType)
+    return [[0.0 if isinstance(v, words) else float(v) for v in hyper] for hyper in hypers]
 
 
 class HyperTable:

@@ -51,12 +51,12 @@ def renew_steps(steps, next_steps, bump, parameters, clear, BLOCK: tl.constexpr)
         tl.store(next_steps + place, tl.where(clear, count + more, count), mask=inside)
 
 
-def start(kernel: Any, columns: int, flat: Flat, data: Launch, **meta: Any) -> None:
-    """Launch a program per chunk, and one more that counts the steps."""
+def start(kernel: Any, columns: int, flat: Flat, data: Launch, *more: Any, **meta: Any) -> None:
+    """Launch a program per chunk, and one more that counts the steps; `more` comes last."""
     table = data.table
     launch(
         kernel, (table.chunks + 1,),
         flat.params, flat.grads, *flat.states, *table, data.bump, data.steps, data.next_steps,
-        data.hyper, data.flag, data.scale, table.chunks, data.steps.numel(),
+        data.hyper, data.flag, data.scale, table.chunks, data.steps.numel(), *more,
         COLUMNS=columns, BLOCK=CHUNK, PADDED=ALIGNMENT, num_warps=4, **meta,
     )  # fmt: skip

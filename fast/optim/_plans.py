@@ -37,6 +37,7 @@ class Plan:
         "groups",
         "hypers",
         "kinds",
+        "matrices",
         "owed",
         "parts",
         "renews",
@@ -58,6 +59,7 @@ class Plan:
         self.parts: list[Part] = []
         self.gradients: Tensor | None = None
         self.table: ChunkTable | None = None
+        self.matrices: list[Run] = []
         self.whole: list[Run] | None = None
         self.kinds: list[tuple[int, int]] = []
         self.rows: tuple[tuple[int, int], ...] | None = None
@@ -67,7 +69,7 @@ class Plan:
     def cut(self, gradients: Tensor) -> None:
         """Cut what ATen calls read out of a gradient arena."""
         for part in self.parts:
-            part.batch.grads[:] = [gradients[run.start : run.end] for run in part.runs]
+            part.batch.grads[:] = [run.of(gradients) for run in part.runs]
         self.gradients = gradients
 
     def call_scaled(

@@ -1,5 +1,7 @@
 """What an optimizer's page hands over: hyper-parameters, a check, and an update per provider."""
 
+# This file is longer than the guide because what a page hands over is read and refused here too.
+
 from __future__ import annotations
 
 import math
@@ -18,7 +20,7 @@ from fast.device.arena import Arena
 from fast.device.dtypes import wide
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
-from fast.optim._chunks import ChunkTable
+from fast.optim._chunks import ChunkTable, Run
 
 
 class Flat(NamedTuple):
@@ -45,7 +47,8 @@ class Batch(NamedTuple):
 class Launch(NamedTuple):
     """What the kernels need beside the arenas: tables, step counts in and out, and the flag.
 
-    `scale` is what every gradient is multiplied by, None where the norm is not clipped.
+    `scale` is what every gradient is multiplied by, None where the norm is not clipped. `matrices`
+    are the runs and the hyper-parameters of a rule that updates matrices.
     """
 
     table: ChunkTable
@@ -55,6 +58,7 @@ class Launch(NamedTuple):
     hyper: Tensor
     flag: Tensor
     scale: Tensor | None = None
+    matrices: Sequence[tuple[Run, Any]] = ()
 
 
 class Formula(NamedTuple):
@@ -87,9 +91,6 @@ class Stated(NamedTuple):
     kept: tuple[str, ...]
 
 
-BETAS = ("beta1", "beta2")
-"""The hyper-parameters of which torch makes one pair, `betas`."""
-
 Update = Callable[[Batch, Any, Tensor | None], None]
 """Updates a batch by hyper-parameters; the last argument is 1 where it must not."""
 
@@ -121,6 +122,7 @@ class Rule:
     `optional` names the states that only some updates have, and `keeps` says which of them one has.
     `aten` updates a batch after the step counts were raised; `triton` starts the one launch;
     `formula` is what a compiler is given, where a step is compiled whole.
+    `matrices` says that every parameter is a matrix, which an update sees whole.
     `squares` names the states that are never below 0, `decoupled` says that weight decay does not
     join the gradient, and `order`, if there is one, is that of a step's arguments.
     `filled` names the states that do not start from zeros, each beside the hyper-parameter from
@@ -138,6 +140,7 @@ class Rule:
     aten: Update
     triton: Callable[[Flat, Launch], None]
     formula: Formula | None = None
+    matrices: bool = False
     squares: tuple[str, ...] = ()
     decoupled: bool = False
     order: tuple[str, ...] = ()
@@ -209,7 +212,7 @@ class Rule:
         """Refuse what breaks a rule as a format holds it."""
         # A schedule comes by here at every step: all are looked at together first.
         held = self.hyper(
-            *[v if isinstance(v, bool) else bridge.round_number(v, dtype) for v in values]
+            *[bridge.round_number(v, dtype) if type(v) is float else v for v in values]
         )
         if held == values:
             return
@@ -230,17 +233,41 @@ class Rule:
                 ) from error
 
     def read_as(self, given: Mapping[str, Any], read: Callable[[str, Any], Any]) -> dict[str, Any]:
-        """Read what comes in another form by `read`, by its name; flags are as they are."""
-        return {n: v if self._is_flag(n) else read(n, v) for n, v in given.items()}
+        """Read what comes in another form by `read`, by its name; flags are as they are.
 
-    def _is_flag(self, name: str) -> bool:
-        return isinstance(self.hyper._field_defaults.get(name), bool)
+        So are counts and words.
+        """
+        return {n: read(n, v) if self.kind(n) is float else v for n, v in given.items()}
 
-    def _value(self, name: str, value: Any) -> float | bool:
-        if self._is_flag(name):
+    def kind(self, name: str) -> type[Any]:
+        """Return whether a hyper-parameter is a float, a bool, an int, or a word: a str, or None.
+
+        Its default says so; what has none is a float.
+        """
+        default = self.hyper._field_defaults.get(name, 0.0)
+        return str if default is None else type(default)
+
+    def need_matrix(self, who: str, shape: Sequence[int]) -> None:
+        """Raise unless a parameter of this shape can be updated."""
+        if self.matrices and len(shape) != 2:
+            raise Rejected(
+                f"{self.name} C8: a parameter is a matrix, {who} has the shape "
+                f"{tuple(shape)}; update it by another optimizer, and hand this one None"
+            )
+
+    def _value(self, name: str, value: Any) -> Any:
+        if type(value) is float and self.kind(name) is float:
+            return value
+        kind = self.kind(name)
+        if kind is bool:
             need(self.name, isinstance(value, bool), f"{name} is True or False", repr(value))
             return bool(value)
-        if type(value) is float:
+        if kind is int:
+            need(self.name, _is_count(value), f"{name} is an int", repr(value))
+            return int(value)
+        if kind is str:
+            known = value is None or isinstance(value, str)
+            need(self.name, known, f"{name} is a word or None", repr(value))
             return value
         return as_double(f"{self.name}: {name}", value)
 
@@ -328,6 +355,11 @@ def as_double(what: str, value: Any) -> float:
     return found
 
 
+def _is_count(value: Any) -> bool:
+    """Say whether something is an integer, Python's or numpy's, and no flag."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def need(rule: str, holds: bool, text: str, came: object) -> None:
     """Raise naming a hyper-parameter's rule and what came, unless it holds."""
     if not holds:
@@ -337,8 +369,3 @@ def need(rule: str, holds: bool, text: str, came: object) -> None:
 def finite_and_not_negative(value: float) -> bool:
     """Say whether a number is finite and at least 0, which NaN is not."""
     return 0.0 <= value < math.inf
-
-
-def hyper_rows(hypers: Sequence[Any]) -> list[list[float]]:
-    """Lay the groups' hyper-parameters out as rows of doubles."""
-    return [[float(value) for value in hyper] for hyper in hypers]

@@ -264,6 +264,47 @@ class SessionSteps(ABC, Generic[G]):
         }
         self._update("lion", hyper, grads, groups, max_norm, grad_scale, max_value)
 
+    def muon_step(
+        self,
+        lr: float = 0.001,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_a: float = 3.4445,
+        ns_b: float = -4.775,
+        ns_c: float = 2.0315,
+        eps: float = 1e-07,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+        *,
+        grads: G,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        grad_scale: float = 1.0,
+        max_value: float | None = None,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by fast.optim.muon.
+
+        `grads` are what `backward` or `backward_dense` returned, or host data or buffers by leaf id
+        of the present tape, in a mapping or a sequence: each of its parameter's shape, or None
+        where the loss did not reach. They stay the caller's. What does not fit is Rejected, of
+        another session SessionError, released Released: then nothing at all is written. The session
+        owns the state, of the parameter's shape and dtype, apart from every other optimizer's.
+        """
+        hyper: dict[str, Any] = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "ns_a": ns_a,
+            "ns_b": ns_b,
+            "ns_c": ns_c,
+            "eps": eps,
+            "ns_steps": ns_steps,
+            "adjust_lr_fn": adjust_lr_fn,
+        }
+        self._update("muon", hyper, grads, groups, max_norm, grad_scale, max_value)
+
 
 class ListSteps(ABC, Generic[G]):
     """The steps of a list of parameters, by gradients in a list of type G."""
@@ -342,6 +383,16 @@ class ListSteps(ABC, Generic[G]):
         """
         self._update("lion", gradients, hyper)
 
+    def muon_step(self, gradients: G, **hyper: Any) -> None:
+        """Update by fast.optim.muon, by one gradient per parameter, all or none.
+
+        They are host data or buffers, and stay the caller's; None stands for a parameter that the
+        loss did not reach. The session's tape is left alone. Gradients are dense numbers of their
+        parameter's shape, those of frozen parameters too; what does not fit, and hyper-parameters
+        that the session refuses, are Rejected, and a buffer that was released raises Released.
+        """
+        self._update("muon", gradients, hyper)
+
 
 class TrainerSteps(ABC, Generic[B, V]):
     """The steps of a trainer, by batches of type B; a loss is of type V."""
@@ -405,3 +456,11 @@ class TrainerSteps(ABC, Generic[B, V]):
         of `step`. The loss before it is downloaded and returned only if it is asked for.
         """
         return self._update("lion", inputs, hyper, with_loss)
+
+    def muon_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
+        """Take one step by fast.optim.muon.
+
+        Hyper-parameters are the session's `muon_step`'s; schedules, groups and refusals are those
+        of `step`. The loss before it is downloaded and returned only if it is asked for.
+        """
+        return self._update("muon", inputs, hyper, with_loss)

@@ -27,7 +27,7 @@ from fast.device.options import Options
 from fast.errors import Rejected, SessionError, Unmoved, outside
 from fast.optim import OPTIMIZERS, clip
 from fast.optim._flat import FlatOptimizer
-from fast.optim._rule import Groups, grouped
+from fast.optim._rule import Groups, Rule, grouped
 from fast.optim._steps import SessionSteps
 from fast.runtime.gathering import gathered
 from fast.runtime.gradmap import GradMap
@@ -168,6 +168,8 @@ class Updates(Recording, SessionSteps[Any]):
         """Update the active slots, those that are trainable and were reached, or let `step` do."""
         optimizer, hypers, group_of, max_norm, grad_scale, bounds = wanted
         params = self.store.params
+        if optimizer.rule.matrices:
+            self._need_matrices(optimizer.rule, touched)
         updated = []
         for parameter, reached in zip(params, touched, strict=False):
             if reached and parameter.trainable:
@@ -199,6 +201,12 @@ class Updates(Recording, SessionSteps[Any]):
             parameter.host_current = False
             parameter.version += 1
         self.store.changed()
+
+    def _need_matrices(self, rule: Rule, touched: bytes | bytearray) -> None:
+        """Refuse what is to be updated and is no matrix."""
+        for parameter, reached in zip(self.store.params, touched, strict=False):
+            if reached and parameter.trainable:
+                rule.need_matrix(repr(parameter.name), parameter.shape)
 
     def _step_clipped(
         self, wanted: Wanted, bounds: clip.Bounds, arena: Arena, active: bytes

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from fast.errors import Rejected
 from fast.optim._functional import Functional
-from fast.optim._rule import BETAS, Rule
+from fast.optim._hypers import TORCH_NAMES, parted
+from fast.optim._rule import Rule
 from fast.optim._state import Owner, State, read
 
 UNSUPPORTED = ("amsgrad", "maximize", "capturable", "differentiable", "foreach", "fused")
@@ -35,8 +36,8 @@ NOTES = (
 
 @cache
 def names(rule: Rule) -> tuple[str, ...]:
-    """Name a rule's hyper-parameters as torch does, with one pair of betas."""
-    found = ("betas" if name in BETAS else name for name in rule.hyper._fields)
+    """Name a rule's hyper-parameters as torch does, with tuples of those that it joins."""
+    found = (TORCH_NAMES.get(name, name) for name in rule.hyper._fields)
     return tuple(dict.fromkeys(found))
 
 
@@ -44,7 +45,7 @@ def names(rule: Rule) -> tuple[str, ...]:
 def telling(rule: Rule) -> tuple[str, ...]:
     """Name the flags that torch's optimizers of one family have in their groups, and others not."""
     known = (*names(rule), *COMMON)
-    group = {} if rule.torch is None else rule.torch([torch.empty(0)]).defaults
+    group = {} if rule.torch is None else rule.torch([torch.empty(0, 0)]).defaults
     return tuple(key for key in group if key not in known)
 
 
@@ -67,12 +68,7 @@ def check_flags(who: str, group: Mapping[str, Any], rule: Rule) -> None:
 def read_hyper(who: str, rule: Rule, group: Mapping[str, Any]) -> dict[str, Any]:
     """Return a group's hyper-parameters as the rule names them; each of them must be there."""
     need(who, group, names(rule))
-    found = {name: group[name] for name in rule.hyper._fields if name in group}
-    if "betas" in names(rule):
-        betas = group["betas"]
-        if not isinstance(betas, (tuple, list)) or len(betas) != 2:
-            raise Rejected(f"{who}: betas are two numbers, such as (0.9, 0.999); got {betas!r}")
-        found["beta1"], found["beta2"] = betas
+    found = parted(who, {name: group[name] for name in names(rule)})
     rule.read(found)
     return found
 
@@ -111,6 +107,7 @@ def check_params(
     for k, param in enumerate(params):
         if param.layout is not torch.strided:
             raise Rejected(f"{who}: parameter {k} is dense, got {param.layout}")
+        rule.need_matrix(f"parameter {k} of {who}", param.shape)
         if id(param) in seen:
             raise Rejected(f"{who}: parameter {k} is parameter {seen[id(param)]} again")
         seen[id(param)] = k
@@ -120,7 +117,8 @@ def check_params(
             f"{who}: the parameters of a group are on one device, got {' and '.join(devices)}; "
             "give each device a group of its own"
         )
-    Functional(rule, [torch.empty(0, dtype=param.dtype) for param in params], hyper, provider)
+    like = (0, 0) if rule.matrices else (0,)
+    Functional(rule, [torch.empty(like, dtype=param.dtype) for param in params], hyper, provider)
 
 
 def check_writable(who: str, params: Sequence[Tensor]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fast.optim import OPTIMIZERS
 from fast.torch._optimizers import Params, TorchOptimizer
 
-__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Lion", "RMSprop"]
+__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Lion", "Muon", "RMSprop"]
 
 
 class SGD(TorchOptimizer):
@@ -237,4 +237,36 @@ class Lion(TorchOptimizer):
         provider: str | None = None,
     ) -> None:
         defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay}
+        super().__init__(params, defaults, provider)
+
+
+class Muon(TorchOptimizer):
+    """The optimizer of fast.optim.muon, with torch.optim.Muon's arguments."""
+
+    rule = OPTIMIZERS["muon"]
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 0.001,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        eps: float = 1e-07,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+        *,
+        provider: str | None = None,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients,
+            "eps": eps,
+            "ns_steps": ns_steps,
+            "adjust_lr_fn": adjust_lr_fn,
+        }
         super().__init__(params, defaults, provider)

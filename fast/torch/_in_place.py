@@ -21,7 +21,7 @@ from fast.optim._rule import Batch, Rule
 from fast.optim._state import State as Held
 from fast.torch._engine import State, check_dense
 
-_NUMBERS = frozenset((float, int, bool))
+_NUMBERS = frozenset((float, int, bool, str, type(None)))
 """What nobody changes in place; a tensor of one entry is read anew at each step."""
 
 

@@ -17,6 +17,7 @@ from spec.optim.adagrad import optimizer as _adagrad
 from spec.optim.adam import optimizer as _adam
 from spec.optim.adamw import optimizer as _adamw
 from spec.optim.lion import optimizer as _lion
+from spec.optim.muon import optimizer as _muon
 from spec.optim.rmsprop import optimizer as _rmsprop
 from spec.optim.sgd import optimizer as _sgd
 from spec.refusals import Table
@@ -25,6 +26,9 @@ __all__ = ["OPTIMIZERS", "Optimizer"]
 
 OPTIMIZERS = Table(
     "optimizer",
-    {page.name: page for page in (_sgd, _adagrad, _rmsprop, _adadelta, _adam, _adamw, _lion)},
+    {
+        page.name: page
+        for page in (_sgd, _adagrad, _rmsprop, _adadelta, _adam, _adamw, _lion, _muon)
+    },
 )
 """Every optimizer by its name, in reading order."""

@@ -254,6 +254,45 @@ class SessionSteps(ABC, Generic[G]):
         }
         self._update("lion", hyper, grads, groups, max_norm, grad_scale, max_value)
 
+    def muon_step(
+        self,
+        lr: float = 0.001,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_a: float = 3.4445,
+        ns_b: float = -4.775,
+        ns_c: float = 2.0315,
+        eps: float = 1e-07,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+        *,
+        grads: G,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        grad_scale: float = 1.0,
+        max_value: float | None = None,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by spec.optim.muon.
+
+        `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
+        Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
+        changed. Each optimizer has its own state of a parameter, apart from all others.
+        """
+        hyper: dict[str, Any] = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "ns_a": ns_a,
+            "ns_b": ns_b,
+            "ns_c": ns_c,
+            "eps": eps,
+            "ns_steps": ns_steps,
+            "adjust_lr_fn": adjust_lr_fn,
+        }
+        self._update("muon", hyper, grads, groups, max_norm, grad_scale, max_value)
+
 
 class ListSteps(ABC, Generic[G]):
     """The steps of a list of parameters, by gradients in a list of type G."""
@@ -318,6 +357,14 @@ class ListSteps(ABC, Generic[G]):
         """
         self._update("lion", gradients, hyper)
 
+    def muon_step(self, gradients: G, **hyper: Any) -> None:
+        """Update by spec.optim.muon, by one gradient per parameter, all or none.
+
+        None stands for a parameter that the loss did not reach. The session's record is left alone.
+        Another count or shape is Rejected, of a frozen parameter too.
+        """
+        self._update("muon", gradients, hyper)
+
 
 class TrainerSteps(ABC, Generic[B, V]):
     """The steps of a trainer, by batches of type B; a loss is of type V."""
@@ -381,3 +428,11 @@ class TrainerSteps(ABC, Generic[B, V]):
         of `step`. Return the loss before it if asked to.
         """
         return self._update("lion", inputs, hyper, with_loss)
+
+    def muon_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
+        """Take one step by spec.optim.muon.
+
+        Hyper-parameters are the session's `muon_step`'s; schedules, groups and refusals are those
+        of `step`. Return the loss before it if asked to.
+        """
+        return self._update("muon", inputs, hyper, with_loss)

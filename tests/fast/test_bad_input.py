@@ -28,7 +28,7 @@ class Machine:
 
     def __init__(self, provider: str) -> None:
         self.session = s = Session(provider=provider, device="cpu")
-        self.w: Param = s.param([1.0, 2.0], name="w")
+        self.w: Param = s.param([[1.0, 2.0]], name="w")
         self.b: Param = s.param([[3.0]], name="b")
         self.record()
         s.adamw_step(0.5, grads=s.backward(self.loss))
@@ -76,16 +76,16 @@ def of_another_session(m: Machine) -> Any:
 
 
 def with_released_buffer(m: Machine) -> Any:
-    buffer = m.session.upload([1.0, 1.0])
+    buffer = m.session.upload([[1.0, 1.0]])
     buffer.release()
     return {m.x.id: buffer, m.y.id: [[1.0]]}
 
 
 GRADIENTS: list[tuple[Callable[[Machine], Any], type[Exception], str]] = [
-    (lambda m: {m.x.id: [1.0, 1.0]}, Rejected, "gradient of 'b', leaf 1, is missing"),
-    (lambda m: [[1.0, 1.0]], Rejected, "gradient of 'b', leaf 1, is missing"),
-    (lambda m: {m.x.id: [1.0], m.y.id: [[1.0]]}, Rejected, r"'w' must have the shape \(2,\)"),
-    (lambda m: [[1.0, 1.0], [1.0]], Rejected, r"'b' must have the shape \(1, 1\), got \(1,\)"),
+    (lambda m: {m.x.id: [[1.0, 1.0]]}, Rejected, "gradient of 'b', leaf 1, is missing"),
+    (lambda m: [[[1.0, 1.0]]], Rejected, "gradient of 'b', leaf 1, is missing"),
+    (lambda m: {m.x.id: [1.0], m.y.id: [[1.0]]}, Rejected, r"'w' must have the shape \(1, 2\)"),
+    (lambda m: [[[1.0, 1.0]], [1.0]], Rejected, r"'b' must have the shape \(1, 1\), got \(1,\)"),
     (lambda m: ["one", [[1.0]]], Rejected, "world str"),
     (lambda m: None, Rejected, "got NoneType"),
     (lambda m: "gradients", Rejected, "got str"),
@@ -268,9 +268,9 @@ def test_bad_state_changes_nothing() -> None:
     good = s.optimizer_state("adamw", m.w)
     before = m.bytes()
     for change, message in (
-        ({"exp_avg": torch.ones(3)}, r"exp_avg must be a tensor of shape \(2,\)"),
+        ({"exp_avg": torch.ones(3)}, r"exp_avg must be a tensor of shape \(1, 2\)"),
         ({"exp_avg": [1.0, 2.0]}, "exp_avg must be a tensor"),
-        ({"exp_avg_sq": torch.tensor([1.0, NAN])}, "exp_avg_sq has an entry that is not finite"),
+        ({"exp_avg_sq": torch.tensor([[1.0, NAN]])}, "exp_avg_sq has an entry that is not finite"),
         ({"exp_avg": None}, "either all of"),
         ({"step": -1}, "step counts"),
         ({"step": 1.5}, "step counts"),

@@ -151,6 +151,9 @@ HYPERS += [
         ("clip C3", clip.Limits, {"max_value": x}),
     )
 ]
+HYPERS += [
+    ("muon C8", OPTIMIZERS["muon"].init, {"parameter": tensor(x)}) for x in (1.0, [1.0], [[[1.0]]])
+]
 
 
 @pytest.mark.parametrize(("label", "make", "hyper"), HYPERS)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from equivalence.backends.parts import every_extra
 from equivalence.backends.protocol import Capabilities, OptimizerHandle, Results
-from equivalence.backends.torch.contract import with_flushing_products
+from equivalence.backends.torch.contract import of_torchs_own
 from equivalence.backends.torch.norms import NORMS
 from equivalence.backends.torch.optim import EPS, TorchOptimizer, offered
 from equivalence.cases.call import TORCH
@@ -287,7 +287,7 @@ class TorchBackend:
         """Offer every operation in every dtype."""
         return Capabilities(
             ops=dict.fromkeys(OPS, DTYPES),
-            contract=with_flushing_products,
+            contract=of_torchs_own,
             optimizers=dict.fromkeys(offered(), UPDATED),
             extras=every_extra(offered()),
             takes={"batch_norm": _takes_batch_norm},

@@ -30,7 +30,7 @@ from equivalence.backends.torch.functions import (
     of_saved_logarithm,
 )
 from equivalence.registry import OPS
-from equivalence.worlds.contract import Contract, ContractRule
+from equivalence.worlds.contract import BF16, Contract, ContractRule
 
 STORAGE_WHY = "torch saves results in the format of storage and its backward reads them back"
 SCATTER_WHY = "torch's index_add adds in the dtype of its tensor, that of storage"
@@ -46,6 +46,7 @@ OVERFLOWING_WHY = (
 )
 ONEDNN_WHY = "oneDNN's bf16 runs on instructions whose subnormal results are zero (VCVTNEPS2BF16)"
 BFLOAT_DOT_WHY = "Intel's manuals on VDPBF16PS and TDPBF16PS: denormals are zero, and flush to zero"
+ITERATED_WHY = "torch's Muon iterates in bfloat16, whatever a parameter's dtype (_muon.py)"
 RECIPROCAL_WHY = (
     "on a GPU torch multiplies by the reciprocal of a count, and of a divisor that the host knows "
     "(ReduceMomentKernel.cu; BinaryDivTrueKernel.cu)"
@@ -114,6 +115,15 @@ def with_flushing_products(op: str, dtype: str) -> Contract:
         sources = (*contract.sources, BFLOAT_DOT_WHY)
         return replace(contract, flush="inputs_outputs", sources=sources)
     return contract
+
+
+def of_torchs_own(op: str, dtype: str) -> Contract:
+    """Return the contract of what torch offers as it is: its Muon has arithmetic of its own."""
+    contract = with_flushing_products(op, dtype)
+    if op != "muon":
+        return contract
+    # Its moment is as fine as the parameter, but one contract holds for all that a step leaves.
+    return replace(contract, compute=BF16, sources=(*contract.sources, ITERATED_WHY))
 
 
 def on_device(rule: ContractRule, family: str) -> ContractRule:

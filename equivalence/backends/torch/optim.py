@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,9 @@ from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
 from equivalence.backends.protocol import APART
 from equivalence.registry import OPTIMIZERS as PAGES
+
+TUPLES = {"betas": ("beta1", "beta2"), "ns_coefficients": ("ns_a", "ns_b", "ns_c")}
+"""The hyper-parameters of which torch makes one tuple, by its name there."""
 
 EPS = 1e-8
 """What Adam and AdamW add to a root by default."""
@@ -71,13 +75,14 @@ class TorchOptimizer:
         return self._class([named], **{k: v for k, v in named.items() if k != "params"})
 
     def _named(self, group: dict[str, Any]) -> dict[str, Any]:
-        """Return a group as torch has it: tensors, and both betas as one pair."""
+        """Return a group as torch has it: tensors, and tuples of what it joins."""
         group["params"] = [self._params[k] for k in group["params"]]
-        pair = [name for name in self.page.arguments if name in ("beta1", "beta2")]
-        if pair:
-            usual = self.page.hyper
-            group["betas"] = tuple(group.pop(name, getattr(usual, name)) for name in pair)
-        return {**group, "foreach": False}
+        for whole, parts in TUPLES.items():
+            if {*parts} <= {*self.page.arguments}:
+                usual = self.page.hyper
+                group[whole] = tuple(group.pop(name, getattr(usual, name)) for name in parts)
+        knows = "foreach" in inspect.signature(self._class).parameters
+        return {**group, **({"foreach": False} if knows else {})}
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
         """Update every parameter that has a gradient; copies of gradients are clipped."""
@@ -107,12 +112,12 @@ class TorchOptimizer:
     def set_hyper(self, name: str, value: float, group: int) -> None:
         """Use another hyper-parameter from the next step on, in one group."""
         own = self._optimizer.param_groups[group]
-        if name not in ("beta1", "beta2"):
+        whole = next((whole for whole, parts in TUPLES.items() if name in parts), None)
+        if whole is None:
             own[name] = value
             return
-        betas = list(own["betas"])
-        betas[int(name == "beta2")] = value
-        own["betas"] = tuple(betas)
+        pairs = zip(TUPLES[whole], own[whole], strict=True)
+        own[whole] = tuple(value if part == name else old for part, old in pairs)
 
     def set_max_norm(self, max_norm: float) -> None:
         """Clip the global norm of the gradients to another bound, from the next step on."""

@@ -3,6 +3,7 @@
 rule        from     what every row meets by it
 settings    singles  every two levels of hyper-parameters, as groups of one case
 parting     singles  groups of one rate, of which the first has another from the second step on
+repeated    singles  what an update repeats, as often as by default, where it repeats something
 beside      singles  other handles of the same name, which step in turn with the one that is judged
 specials    pairs    every kind of special number at every spot, in parameters, gradients, moments
 clipped     pairs    the same under a bound of the norm, where one such number changes all
@@ -115,6 +116,18 @@ def beside(optimizer: str, dtype: str) -> Iterator[Added]:
     yield case, {"case": "beside other handles"}
 
 
+def repeated(optimizer: str, dtype: str) -> Iterator[Added]:
+    """Let an update that repeats something do so as often as it does by default."""
+    page = OPTIMIZERS[optimizer]
+    if page.repeated is None:
+        return
+    count, plain = page.repeated.count, dict(plain_settings(optimizer, None))
+    hyper = permitted_pairs(optimizer, {**plain, count: page.defaults[count]})
+    numbers = Recipe("normal", 9), Recipe("normal", 10)
+    case = UpdateSpec(optimizer, dtype, ((3, 5), (5, 3), (4, 4)), *numbers, hyper, steps=2)
+    yield case, {"case": f"{count} as by default"}
+
+
 def lengths(optimizer: str) -> tuple[int, ...]:
     """Return the lengths of parameters, short ones where entries look at each other."""
     return LENGTHS if OPTIMIZERS[optimizer].elementwise else LENGTHS[:2]
@@ -178,7 +191,7 @@ def clipped_by(optimizer: str, dtype: str, kind: str) -> UpdateSpec:
 
 
 RULES: dict[int, Sequence[Rule]] = {
-    SINGLES: (settings, parting, beside),
+    SINGLES: (settings, parting, beside, repeated),
     PAIRS: (specials, clipped),
 }
 """The rules by the strength of the designs from which on their cases are added."""

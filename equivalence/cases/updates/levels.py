@@ -18,7 +18,6 @@ from equivalence.cases.guard import LAYOUTS, place
 from equivalence.cases.updates.spec import OF_A_CASE, Group, Places
 from equivalence.registry import OPTIMIZERS
 from spec.op import Rejected
-from spec.tensor import tensor
 
 GRADIENTS = ("normal", "integers", "mixed", "zeros", "small", "tiny", "nothing", "offset")
 
@@ -88,6 +87,11 @@ def gaps(kind: str, parameters: int) -> tuple[Places, Places, int]:
     if kind == "late":
         return tuple((step, last) for step in range(3)), (), 4
     return (), tuple((1, k) for k in every if kind == "zeros"), 2
+
+
+def of_every_shape() -> tuple[str, ...]:
+    """Name the optimizers that update parameters of every shape."""
+    return tuple(name for name, page in OPTIMIZERS.items() if not page.matrices)
 
 
 def permitted_pairs(optimizer: str, hyper: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -181,7 +185,8 @@ def first_alone(optimizer: str) -> frozenset[str]:
     The last gradients have the other sign than those before, and sizes of which some turn a mean.
     """
     page, kept = OPTIMIZERS[optimizer], keeping(optimizer)
-    one, before, last = tensor([1.0] * 4), tensor([1.0] * 4), tensor([-0.5, -0.05, -2e-3, -5e-4])
+    numbers = ([1.0] * 4, [1.0] * 4, [-0.5, -0.05, -2e-3, -5e-4])
+    one, before, last = map(page.as_parameter, numbers)
 
     def later(hyper: Mapping[str, Any]) -> Any:
         state = page.init(one)

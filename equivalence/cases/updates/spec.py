@@ -7,6 +7,7 @@ is for calls; `equivalence.cases.updates.tensors` makes its tensors.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -110,6 +111,11 @@ class UpdateSpec:
     handing: str = "fresh"
     company: str = "alone"
 
+    def __post_init__(self) -> None:
+        """Let the parameters be matrices where the page says that all of them are."""
+        if OPTIMIZERS[self.optimizer].matrices:
+            object.__setattr__(self, "shapes", tuple(map(as_matrix, self.shapes)))
+
     def to_json(self) -> str:
         """Return the case as one line of JSON."""
         plain: dict[str, Any] = {
@@ -209,6 +215,16 @@ class UpdateSpec:
     def start_step(self) -> int:
         """How many updates the parameters are taken to have had."""
         return int(dict(self.hyper).get("start_step", 0))
+
+
+def as_matrix(shape: Shape) -> Shape:
+    """Return the shape of a matrix with as many entries: another shape may become a tall one."""
+    if len(shape) == 2:
+        return shape
+    if len(shape) > 2:
+        return math.prod(shape[1:]), shape[0]
+    entries = math.prod(shape)
+    return (entries // 2, 2) if entries and entries % 2 == 0 else (entries, 1)
 
 
 def update_from_dict(plain: Mapping[str, Any]) -> UpdateSpec:

@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 
 from equivalence.budgets.violation import Violation
-from equivalence.cases.updates.levels import plainest
+from equivalence.cases.updates.levels import of_every_shape, plainest
 from equivalence.runs.results import Note, Row, RowResult
 from equivalence.runs.runner import row_seed
 from equivalence.sessions.curvature.judge import COARSER
@@ -24,7 +24,6 @@ from equivalence.sessions.dags.judged import Count, Update, judge
 from equivalence.sessions.dags.smaller import recorded, smallest
 from equivalence.sessions.dags.text import Program, lines
 from equivalence.sessions.seen import CONFIGURATIONS, Seen
-from spec.optim import OPTIMIZERS
 
 PART = 100
 """How many programs a row of drawn ones judges at most."""
@@ -135,7 +134,7 @@ def judge_designed(row: Row, number: int) -> RowResult:
 def _judged(row: Row, programs: Iterator[tuple[str, Program]], number: int) -> RowResult:
     """Judge programs until one breaks a promise, and make that one small."""
     seen, values, cotangents = Seen(), Count(), Count()
-    names = sorted(OPTIMIZERS)
+    names = sorted(of_every_shape())
     with seen.watching():
         for k, (label, program) in enumerate(programs):
             seen.begin(label)

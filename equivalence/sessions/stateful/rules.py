@@ -4,6 +4,8 @@ A rule does what its name says with what there is: numbers are read modulo the p
 and gradients that are alive. Where nothing fits it does nothing.
 """
 
+# This file is longer than the guide because a run has all of its rules in one place.
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from equivalence.cases.families.family import Picks
-from equivalence.cases.updates.levels import choices, other_choices, permitted_pairs
+from equivalence.cases.updates.levels import choices, of_every_shape, other_choices, permitted_pairs
 from equivalence.sessions.stateful.bad import KINDS
 from equivalence.sessions.stateful.model import Shape, Sparse
 from equivalence.sessions.stateful.operands import MOST_ENTRIES, Offer, operands
@@ -23,6 +25,7 @@ from spec.optim import OPTIMIZERS
 
 SHAPES: tuple[Shape, ...] = ((3,), (2, 3), (1,), (), (3, 2), (2, 2), (0,), (1, 3))
 FORMS = ("torch", "buffer", "list", "numpy")
+MATRICES = tuple(shape for shape in SHAPES if len(shape) == 2)
 NAMES = (*OPTIMIZERS,)
 MOST_PARAMS, MOST_GRADS, MOST_NATURALS, MOST_USES, MOST_BUFFERS = 5, 4, 3, 2, 6
 
@@ -40,18 +43,23 @@ class Rules:
         """Start a run."""
         self.run = Run(provider, precision)
         self.usual = NAMES[0]
+        self.shapes = SHAPES
 
     def begin(self, n: Picks) -> None:
-        """Have one parameter or two, in use, and an optimizer that is used more than the others."""
+        """Have one parameter or two, in use, and an optimizer that is used more than the others.
+
+        Where that is one of matrices, all parameters are such.
+        """
         self.usual = NAMES[n[0] % len(NAMES)]
+        self.shapes = MATRICES if OPTIMIZERS[self.usual].matrices else SHAPES
         for param in range(1 + n[1] % 2):
-            self.run.param(SHAPES[n[2] % len(SHAPES)], n[0] + param)
+            self.run.param(self.shapes[n[2] % len(self.shapes)], n[0] + param)
             self.run.use(param)
 
     def param(self, n: Picks) -> None:
         """Make a parameter, frozen or not, and leave it idle or use it."""
         if len(self.run.model.params) < MOST_PARAMS:
-            self.run.param(SHAPES[n[0] % len(SHAPES)], n[1], n[2] % 4 > 0)
+            self.run.param(self.shapes[n[0] % len(self.shapes)], n[1], n[2] % 4 > 0)
             if n[1] % 2 and self.room:
                 self.run.use(len(self.run.model.params) - 1)
 
@@ -291,7 +299,8 @@ class Rules:
 
     def optimizer(self, which: int) -> str:
         """Pick an optimizer: the usual one, as a rule."""
-        return NAMES[which // 4 % len(NAMES)] if which % 4 == 0 else self.usual
+        among = NAMES if self.shapes is MATRICES else of_every_shape()
+        return among[which // 4 % len(among)] if which % 4 == 0 else self.usual
 
     def groups(self, name: str, n: Picks) -> Any:
         """Pick groups: none, as a rule, or a parameter with hyper-parameters of its own."""

@@ -100,7 +100,8 @@ class Captured(Lowered):
         optimizer, hypers, groups, most, scale, _ = wanted
         lent = [tensor for k, tensor in enumerate(given) if k in self._lent]
         held = [*optimizer.stage(active, hypers, groups), sums.arena.flat, *lent]
-        key = (seeded, sums.kept, active, groups, most, scale, *[t.data_ptr() for t in held])
+        told = sums.kept, active, groups, most, scale, optimizer.fixed(hypers)
+        key = (seeded, *told, *[t.data_ptr() for t in held])
         graph, placed = self._graphs.pop(key, None), self._placed(given)
         if graph is None:
             fixed = [t if k in self._lent else t.clone() for k, t in enumerate(placed)]

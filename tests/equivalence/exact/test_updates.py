@@ -21,7 +21,8 @@ def chooses(optimizer: str) -> bool:
     page = OPTIMIZERS[optimizer]
     hyper = page.hyper(**page.permitted({name: among[0] for name, among in page.tried.items()}))
     with standing() as point:
-        parameter, gradient = (one.numbers for one in point.draw((3,), (3,)))
+        shape = (1, 3) if page.matrices else (3,)
+        parameter, gradient = (one.numbers for one in point.draw(shape, shape))
         page.update(parameter, gradient, page.init(parameter), hyper)
         return point.verdict().bound is None
 

@@ -164,12 +164,12 @@ def test_dtypes_share_one_norm(provider: str, kind: Any) -> None:
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_session_leaves_the_gradients_as_they_are(provider: str, name: str) -> None:
     s = Session(provider=provider, device="cpu")
-    w, b = s.param([3.0]), s.param([4.0, 0.0])
+    w, b = s.param([[3.0]]), s.param([[4.0, 0.0]])
     loss = s.add(s.sum(s.square(s.use(w))), s.sum(s.square(s.use(b))))
     grads = s.backward(loss)
     getattr(s, f"{name}_step")(0.25, grads=grads, max_norm=1.0)
-    assert grads[w].tensor.tolist() == [6.0]
-    assert grads[b].tensor.tolist() == [8.0, 0.0]
+    assert grads[w].tensor.tolist() == [[6.0]]
+    assert grads[b].tensor.tolist() == [[8.0, 0.0]]
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -187,7 +187,7 @@ def test_a_parameter_used_twice_counts_with_its_sum(provider: str) -> None:
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_nothing_is_read_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     s = Session(provider="aten", device="cpu")
-    w = s.param([3.0, 4.0])
+    w = s.param([[3.0, 4.0]])
     step = getattr(s, f"{name}_step")
     step(0.5, grads=s.backward(s.sum(s.use(w))), max_norm=1.0)
     s.reset_tape()

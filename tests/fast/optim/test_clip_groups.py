@@ -91,11 +91,11 @@ def test_every_optimizer_is_given_what_was_clipped(provider: str, name: str) -> 
     """Of (16, -1) and 8, divided by 4, what is beyond 2 is cut, or 3 by the group's own bound."""
     values = []
     for given, more in (
-        (([16.0, -1.0], [8.0]), {"max_value": 2.0, "grad_scale": 4.0}),
-        (([2.0, -0.25], [2.0]), {}),
+        (([[16.0, -1.0]], [[8.0]]), {"max_value": 2.0, "grad_scale": 4.0}),
+        (([[2.0, -0.25]], [[2.0]]), {}),
     ):
         s = Session(provider, "fp32", "cpu")
-        params = [s.param([1.0, -2.0]), s.param([0.5])]
+        params = [s.param([[1.0, -2.0]]), s.param([[0.5]])]
         leaves = [s.use(p).id for p in params]
         for _ in range(2):
             grads = dict(zip(leaves, given, strict=True))
