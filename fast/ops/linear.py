@@ -8,6 +8,7 @@ Saved: x, w, and whether tf32 was allowed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -21,11 +22,6 @@ from fast.kernels.page import Gradients, Op, Places, Saved
 from fast.kernels.product import TF32, aten_product, product
 from fast.kernels.rows.reduce import SUM, reduce
 from fast.kernels.split_k import PART
-
-
-def check(x: Tensor, w: Tensor, b: Tensor) -> None:
-    """Refuse anything but x [..., in], w [out, in] and b [out]."""
-    fitting("linear", x, w, b)
 
 
 def fitting(name: str, x: Tensor, w: Tensor, b: Tensor) -> None:
@@ -45,6 +41,9 @@ def fitting(name: str, x: Tensor, w: Tensor, b: Tensor) -> None:
             f"{name} C3: b has one element per row of w, got {bias[0]} for {matrix[0]} rows"
         )
     checks.floats(name, x, w, b)
+
+
+check = partial(fitting, "linear")
 
 
 def value(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Saved]:

@@ -204,9 +204,9 @@ class Updates(Recording, SessionSteps[Any]):
 
     def _need_matrices(self, rule: Rule, touched: bytes | bytearray) -> None:
         """Refuse what is to be updated and is no matrix."""
-        for parameter, reached in zip(self.store.params, touched, strict=False):
-            if reached and parameter.trainable:
-                rule.need_matrix(repr(parameter.name), parameter.shape)
+        each = zip(self.store.params, touched, strict=False)
+        for parameter in [one for one, reached in each if reached and one.trainable]:
+            rule.need_matrix(repr(parameter.name), parameter.shape)
 
     def _step_clipped(
         self, wanted: Wanted, bounds: clip.Bounds, arena: Arena, active: bytes

@@ -104,7 +104,7 @@ TRIED = {"activation": tuple(ACTIVATIONS)}
 
 _CURVES = (
     "{'relu': torch.relu, 'gelu': torch.nn.functional.gelu, "
-    "'gelu_tanh': lambda y: torch.nn.functional.gelu(y, approximate='tanh'), "
+    "'gelu_tanh': lambda x: torch.nn.functional.gelu(x, approximate='tanh'), "
     "'silu': torch.nn.functional.silu, 'tanh': torch.tanh, 'sigmoid': torch.sigmoid}"
 )
 

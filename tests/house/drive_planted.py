@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 import fast.torch
+from equivalence.cases.updates.levels import of_every_shape
 from equivalence.sessions.drawn import NAMES as STEPS
 from equivalence.sessions.graphs import examine
 from equivalence.sessions.numbers import normal
@@ -74,7 +75,7 @@ def live() -> None:
     run.end()
     rules = Rules("aten", "bf16")
     rules.begin((NAMES.index(NAME), 1, 2))
-    assert rules.usual == NAME and rules.optimizer(4 * NAMES.index(NAME)) == NAME
+    assert rules.usual == NAME and rules.optimizer(4 * of_every_shape().index(NAME)) == NAME
     for n in range(8):
         rules.train([("relu", (n, 1, 2)), ("mul", (1, n, 3))], (n, n + 1, n + 2), [])
         rules.step_host((n, 4 * n, n))

@@ -37,9 +37,10 @@ PLAIN = 3
 def differentiated(page: Op) -> bool:
     """Say whether an op has inputs that move, and keeps the format in which a session computes.
 
-    What converts rounds to another format, whose budget the coarser one does not hold.
+    What converts rounds to another format, whose budget the coarser one does not hold. What moves
+    buffers of a session asks for them, and a program that is differentiated has leaves alone.
     """
-    return bool(page.moves) and not page.converts
+    return bool(page.moves) and not page.converts and not page.buffers
 
 
 CURVES = tuple(name for name, page in BOOK.items() if differentiated(page))

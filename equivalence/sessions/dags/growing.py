@@ -93,6 +93,10 @@ class Growing:
         due = results(OPS[name], (tuple(map(tuple, shapes)), {**attributes, **counter}))
         if due is None or max(map(math.prod, due)) > LARGEST:
             return None
+        if shapes and not any(map(math.prod, shapes)) and any(map(math.prod, due)):
+            return (
+                None  # A sum of nothing is an exact 0, of which the reference takes no logarithm.
+            )
         lone = OPS[name].results is None
         return Step(name, given, attributes, None if lone else picks[-1] % len(due))
 
