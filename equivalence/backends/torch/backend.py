@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -28,6 +27,7 @@ from equivalence.conventions import OURS
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS as PAGES
 from spec.ops.chain import read
+from spec.ops.linear_activation import ACTIVATIONS
 
 Widths = tuple[int, ...]
 
@@ -155,15 +155,12 @@ def _chain(x: Tensor, steps: Sequence[object]) -> Tensor:
     return x
 
 
-CURVES: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": functional.relu,
-    "gelu": functional.gelu,
-    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
-    "silu": functional.silu,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-}
-"""The activations of a linear layer."""
+def _linear_activation(x: Tensor, w: Tensor, b: Tensor, activation: str) -> Tensor:
+    """Call torch's curve of the layer's result; torch fuses none that are called so."""
+    name, attributes = ACTIVATIONS[activation]
+    bent: Tensor = OPS[name](functional.linear(x, w, b), **attributes)
+    return bent
+
 
 SAME: dict[str, Callable[..., Tensor]] = {
     name: getattr(torch, name)
@@ -220,7 +217,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "cast": lambda x, to: x.to(TORCH[to], copy=True),
     "matmul": torch.mm,
     "linear": functional.linear,
-    "linear_activation": lambda x, w, b, activation: CURVES[activation](functional.linear(x, w, b)),
+    "linear_activation": _linear_activation,
     "log_softmax": lambda x, axis=-1: torch.log_softmax(x, dim=axis),
     "softmax": lambda x, axis=-1: torch.softmax(x, dim=axis),
     "masked_softmax": lambda x, mask, axis=-1: torch.softmax(

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from equivalence.backends.torch.forms.passing import Gradients, Step, as_they_are, page, stored
 from equivalence.registry import OPS
 from equivalence.worlds.contract import Form
-from equivalence.worlds.storage import saved
-from spec.composite import composite
-from spec.kinds import same_shape
 from spec.op import AnyTensor
 from spec.ops.batch_norm import types
 from spec.several import several, types_of, unpacked
 from spec.shape import size
-
-Gradients = tuple[AnyTensor | None, ...]
-Step = Callable[[AnyTensor], AnyTensor]
-Program = Callable[..., Any]
 
 
 def _in_all(ops: Any, line: Any, x: Any) -> Any:
@@ -128,16 +122,12 @@ _STEPS = tuple(
     )
 )
 _VALUE = several("batch_norm", types, _value, _STEPS).value
-
-
-def _page(program: Program) -> Program:
-    """Run a program on tensors, as the page of an op runs its own."""
-    return composite(program.__name__, same_shape, program, _STEPS).value
-
-
-_MIDDLE, _RATE, _RATE_OF, _ADDED = _page(_middle), _page(_rate), _page(_rate_of), _page(_added)
-_SHARE, _CENTRED, _LESS, _SCALED = _page(_share), _page(_centred), _page(_less), _page(_scaled)
-_DOT, _PULL, _PULLED, _BY_GAMMA = _page(_dot), _page(_pull), _page(_pulled), _page(_by_gamma)
+_MIDDLE, _RATE, _RATE_OF, _ADDED, _DOT, _PULL = (
+    page(program, _STEPS) for program in (_middle, _rate, _rate_of, _added, _dot, _pull)
+)
+_PULLED, _SHARE, _CENTRED, _LESS, _SCALED, _BY_GAMMA = (
+    page(program, _STEPS) for program in (_pulled, _share, _centred, _less, _scaled, _by_gamma)
+)
 
 
 def _gradients(
@@ -166,27 +156,19 @@ def _gradients(
     return _SCALED(left, rate, gamma), _BY_GAMMA(x, g, mean, rate), None, None, None
 
 
-def _as_they_are(x: AnyTensor) -> AnyTensor:
-    return x
-
-
-def _stored(x: AnyTensor) -> AnyTensor:
-    return x.map(saved)
-
-
 def _added_in_storage(x: AnyTensor) -> AnyTensor:
-    return _stored(_ADDED(x))
+    return stored(_ADDED(x))
 
 
 def _form(store: Step, add_up: Step) -> Form:
     return Form("x scale + shift", _VALUE, partial(_gradients, store, add_up))
 
 
-BATCHES: Mapping[str, tuple[Form, ...]] = {"batch_norm": (_form(_as_they_are, _ADDED),)}
+BATCHES: Mapping[str, tuple[Form, ...]] = {"batch_norm": (_form(as_they_are, _ADDED),)}
 """By op: the programs that torch follows at every dtype."""
 
-BATCHES_FROM_STORAGE = _form(_stored, _ADDED)
+BATCHES_FROM_STORAGE = _form(stored, _ADDED)
 """The same in 16 bits: of tensors that are not contiguous, parts of dx are stored."""
 
-BATCHES_FROM_BF16 = _form(_stored, _added_in_storage)
+BATCHES_FROM_BF16 = _form(stored, _added_in_storage)
 """The same in bf16, where the sum of the cotangents is stored as well; that of fp16 is fp32."""

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from equivalence.backends.torch.forms.passing import Gradients, Step, as_they_are, page, stored
 from equivalence.registry import OPS
 from equivalence.worlds.contract import Form
-from equivalence.worlds.storage import saved
-from spec.composite import composite
-from spec.kinds import same_shape
 from spec.op import AnyTensor
 from spec.shape import size
-
-Gradients = tuple[AnyTensor | None, ...]
-Step = Callable[[AnyTensor], AnyTensor]
 
 
 def _grouped(ops: Any, x: Any, groups: int) -> Any:
@@ -89,12 +84,14 @@ def _by_gamma(ops: Any, x: Any, g: Any, mean: Any, a: Any) -> Any:
     return ops.sum(ops.mul(moved, _of_channels(ops, a, x)), axes=(0,))
 
 
-_STEPS = (
-    *("add", "sub", "mul", "div", "square", "sqrt", "sum", "mean", "broadcast_to", "reshape"),
+_STEPS = tuple(
+    OPS[name]
+    for name in (
+        *("add", "sub", "mul", "div", "square", "sqrt", "sum", "mean", "broadcast_to", "reshape"),
+    )
 )
 _VALUE, _MIDDLE, _RATE, _BY_X, _BY_GAMMA = (
-    composite(program.__name__, same_shape, program, tuple(OPS[name] for name in _STEPS)).value
-    for program in (_value, _middle, _rate, _by_x, _by_gamma)
+    page(program, _STEPS) for program in (_value, _middle, _rate, _by_x, _by_gamma)
 )
 
 
@@ -115,18 +112,10 @@ def _gradients(
     return _BY_X(x, gamma, cotangent, mean, a), _BY_GAMMA(x, cotangent, mean, a), of_beta
 
 
-def _as_they_are(x: AnyTensor) -> AnyTensor:
-    return x
-
-
-def _stored(x: AnyTensor) -> AnyTensor:
-    return x.map(saved)
-
-
 GROUPS: Mapping[str, tuple[Form, ...]] = {
-    "group_norm": (Form("x scale + shift", _VALUE, partial(_gradients, _as_they_are)),),
+    "group_norm": (Form("x scale + shift", _VALUE, partial(_gradients, as_they_are)),),
 }
 """By op: the programs that torch follows at every dtype."""
 
-GROUPS_FROM_STORAGE = Form("x scale + shift", _VALUE, partial(_gradients, _stored))
+GROUPS_FROM_STORAGE = Form("x scale + shift", _VALUE, partial(_gradients, stored))
 """The same where numbers have 16 bits, and so have the mean and the rate that it keeps."""

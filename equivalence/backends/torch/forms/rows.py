@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from equivalence.backends.torch.forms.passing import page
 from equivalence.registry import OPS
 from equivalence.worlds.contract import Form
 from equivalence.worlds.storage import narrowly, saved
 from spec.axes import kept_index, reduction, split_axes
-from spec.composite import composite
 from spec.kinds import linear, same_shape
 from spec.op import AnyTensor, Type
 from spec.scalar import (
@@ -98,11 +98,11 @@ def _by_gamma(ops: Any, x: Any, g: Any, mean: Any, a: Any) -> Any:
     return ops.mul(g, moved)
 
 
-_STEPS = ("add", "sub", "mul", "div", "square", "sqrt", "sum", "mean", "broadcast_to")
-_RATE, _BY_X, _BY_GAMMA = (
-    composite(program.__name__, same_shape, program, tuple(OPS[name] for name in _STEPS)).value
-    for program in (_rate, _by_x, _by_gamma)
+_STEPS = tuple(
+    OPS[name]
+    for name in ("add", "sub", "mul", "div", "square", "sqrt", "sum", "mean", "broadcast_to")
 )
+_RATE, _BY_X, _BY_GAMMA = (page(program, _STEPS) for program in (_rate, _by_x, _by_gamma))
 
 LAYER_NORM_FROM_STORAGE = Form("a g gamma + b x + c", vjp=_layer_norm_from_storage)
 """The gradients of layer_norm as torch forms them on a CPU, in 16 bits."""
