@@ -168,7 +168,12 @@ class Call:
 
 def call(op: str, size: str) -> Call:
     """Return how an op is called at a size; KeyError for a name that is neither."""
-    (rows, columns), side = ROWS[size], SIDES[size]
+    return call_of(op, size, ROWS[size], SIDES[size])
+
+
+def call_of(op: str, size: str, extents: tuple[int, int], side: int) -> Call:
+    """Return how an op is called on so many rows and columns, or on squares of that side."""
+    rows, columns = extents
     page, draw = PAGES[op], torch.Generator().manual_seed(0)
     words = INPUTS[op].split() if op in INPUTS else ["numbers"] * len(page.inputs)
     inputs = tuple(MADE[word](rows, columns, side, draw) for word in words)

@@ -1,9 +1,10 @@
 """What one machine with a GPU can say in nine minutes, saved stage by stage.
 
 The cases were recorded elsewhere with their exact values, so no oracle is needed here: they are
-replayed through every kernel. Then a sample runs under the memory checker, where there is one,
-steps are captured as graphs and compared with replays, and the kernels are timed against torch's.
-Nothing is installed.
+replayed through every kernel, some ops at a time in processes of their own, and beside them a
+sample runs under the memory checker, where there is one. Then, with the machine to itself, steps
+are captured as graphs and compared with replays, and kernels are timed beside torch's. Nothing is
+installed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +28,12 @@ from typing import Any
 from benchmarks.report import ROOT, Row, environment, save, show
 
 PORTION = 6
+WORKERS = 4
+"""How many processes replay a portion: most of their time they compile kernels."""
+
+REPLAYING = 0.6
+"""The share of the time that replays and the memory checker may take together."""
+
 STATUSES = {0: "conformant", 1: "nonconformant", 2: "usage", 4: "vacuous", None: "too late"}
 SAMPLE = ("add", "sum", "take", "matmul", "softmax", "layer_norm", "cross_entropy")
 RESULTS = ROOT / "benchmarks" / "results"
@@ -69,13 +77,13 @@ def main(path: Path | None, cases: Path, seconds: float, commit: str | None, dry
         results["environment"]["capability"] = "{}.{}".format(*torch.cuda.get_device_capability())
     save(path, results)
     results["replay"] = []
-    parts = list(portions())
     suite = Suite("fast-triton-interpreted" if dry_run else "fast-triton", cases.resolve())
-    for k, ops in enumerate(parts):
-        results["replay"].append(suite.replay(ops, clock.left(0.7 / (len(parts) - k))))
+    for kind, part in replayed(suite, clock):
+        if kind == "replay":
+            results[kind].append(part)
+        else:
+            results[kind] = part
         save(path, results)
-    results["memory_check"] = suite.memory_check(clock.left(0.4))
-    save(path, results)
     results["graphs"] = []
     for row in graph_rows(dry_run, clock):
         results["graphs"].append(row)
@@ -109,6 +117,20 @@ def portions() -> Iterator[list[str]]:
     names = [*OPS, *OPTIMIZERS]
     for start in range(0, len(names), PORTION):
         yield names[start : start + PORTION]
+
+
+def replayed(suite: Suite, clock: Clock) -> Iterator[tuple[str, Row]]:
+    """Replay all portions, some at once, beside the memory checker; yield each as it ends.
+
+    All must end in time. A portion that hangs keeps its place till then, and the others go on.
+    """
+    end = Clock(clock.left(REPLAYING))
+    at_once = max(1, (os.cpu_count() or 1) // WORKERS)
+    with ThreadPoolExecutor(at_once + 1) as pool:
+        checked: Future[Row] = pool.submit(suite.memory_check, end.left)
+        parts = [pool.submit(suite.replay, ops, end.left) for ops in portions()]
+        for done in as_completed([checked, *parts]):
+            yield "memory_check" if done is checked else "replay", done.result()
 
 
 def attempt(command: list[str], limit: float) -> tuple[int | None, str]:
@@ -146,25 +168,26 @@ class Suite:
         start = [sys.executable, "-m", "equivalence", "run", "--backend", self.backend]
         return [*start, "--replay", str(self.cases), *more]
 
-    def replay(self, ops: list[str], limit: float) -> Row:
-        """Judge some ops on the recorded cases; the rows are the suite's own."""
+    def replay(self, ops: Sequence[str], left: Callable[[], float]) -> Row:
+        """Judge some ops on the recorded cases in the time left; the rows are the suite's own."""
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "rows.json"
-            code, end = attempt(self.command("--json", str(report), "--ops", *ops), limit)
+            more = ("--jobs", str(WORKERS), "--json", str(report), "--ops", *ops)
+            code, end = attempt(self.command(*more), left())
             rows = json.loads(report.read_text())["rows"] if report.exists() else []
-        status = STATUSES.get(code, "crash")
+        status = STATUSES.get(code, "crash") if rows or code is None else "crash"
         print(f"replay: {status}, {len(rows)} rows of {', '.join(ops)}", flush=True)
         part: Row = {"backend": self.backend, "ops": ops, "status": status, "rows": rows}
         return part if status == "conformant" else {**part, "end": end}
 
-    def memory_check(self, limit: float) -> Row:
+    def memory_check(self, left: Callable[[], float]) -> Row:
         """Run a sample of the cases under the vendor's memory checker, if it is on this machine."""
         checker = shutil.which("compute-sanitizer")
         if checker is None:
             return {"status": "absent"}
         sample = self.command("--jobs", "0", "--ops", *SAMPLE)
         code, end = attempt(
-            [checker, "--tool", "memcheck", "--error-exitcode", "86", *sample], limit
+            [checker, "--tool", "memcheck", "--error-exitcode", "86", *sample], left()
         )
         status = {0: "clean", 86: "errors found", None: "too late"}.get(code, "could not run")
         print(f"memory check: {status}", flush=True)
@@ -187,17 +210,18 @@ def graph_rows(dry_run: bool, clock: Clock) -> Iterator[Row]:
 
 def kernel_rows(dry_run: bool, clock: Clock) -> Iterator[Row]:
     """Time each op's kernels against torch's, value and VJP, while there is time."""
-    from benchmarks.kernels import WORKLOADS, compare
+    from benchmarks.kernels import compare
+    from fast import OPS
 
-    for workload in WORKLOADS:
+    for op in OPS.values():
         if clock.left() < 10:
-            print(f"no time left for {workload.op}", flush=True)
+            print(f"no time left for {op.name}", flush=True)
             continue
         try:
-            rows = list(compare(workload, dry_run))
+            rows = list(compare(op, dry_run))
         except Exception as error:
-            print(f"{workload.op}: {type(error).__name__}: {error}", flush=True)
-            yield {"name": workload.op, "error": f"{type(error).__name__}: {error}"}
+            print(f"{op.name}: {type(error).__name__}: {error}", flush=True)
+            yield {"name": op.name, "error": f"{type(error).__name__}: {error}"}
             continue
         for row in rows:
             show(row)

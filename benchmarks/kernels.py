@@ -2,96 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from benchmarks.calls import call_of
 from benchmarks.report import Row
-from fast import ops
 from fast.kernels.page import Op
 
-Shape = tuple[int, ...]
+BIG = (8192, 4096)
+"""Rows and columns of numbers, where an op has no size of its own below."""
 
+SIDE = 4096
+SMALL = (16, 16)
+"""What a dry run takes instead, of everything."""
 
-@dataclass(frozen=True)
-class Workload:
-    """One op at one size: the shapes of its inputs, and for an index input how many it may name."""
-
-    op: Op
-    shapes: tuple[Shape, ...]
-    attributes: dict[str, Any] = field(default_factory=dict)
-    index: int | None = None
-    classes: int = 0
-
-
-BIG: Shape = (8192, 4096)
 VOCABULARY = 50304
-ENTRYWISE = [op for op in ops.OPS.values() if op.entrywise and not op.index_inputs]
-WORKLOADS = (
-    *(Workload(op, (BIG,) * len(op.inputs)) for op in ENTRYWISE),
-    Workload(ops.sum.op, (BIG,), {"axes": (1,)}),
-    Workload(ops.max.op, (BIG,), {"axes": (1,)}),
-    Workload(ops.broadcast_to.op, ((4096,),), {"shape": BIG}),
-    Workload(ops.permute.op, (BIG,), {"axes": (1, 0)}),
-    Workload(ops.take.op, ((VOCABULARY, 768), (16384,)), {"axis": 0}, index=1, classes=VOCABULARY),
-    Workload(
-        ops.scatter_add.op,
-        ((VOCABULARY, 768), (16384,), (16384, 768)),
-        {"axis": 0},
-        index=1,
-        classes=VOCABULARY,
+TRAINED: dict[str, Callable[[str], tuple[Tensor, ...]]] = {
+    "take": lambda on: (_near_one(on, VOCABULARY, 768), _below(on, VOCABULARY, 16384)),
+    "embedding": lambda on: (_below(on, VOCABULARY, 16384), _near_one(on, VOCABULARY, 768)),
+    "scatter_add": lambda on: (
+        _near_one(on, VOCABULARY, 768),
+        _below(on, VOCABULARY, 16384),
+        _near_one(on, 16384, 768),
     ),
-    Workload(ops.slice.op, (BIG,), {"axis": 1, "start": 1024, "length": 2048}),
-    Workload(ops.concat.op, (BIG, BIG), {"axis": 1}),
-    Workload(ops.matmul.op, ((4096, 4096), (4096, 4096))),
-    Workload(ops.linear.op, ((16384, 768), (3072, 768), (3072,))),
-    Workload(ops.softmax.op, (BIG,)),
-    Workload(ops.log_softmax.op, (BIG,)),
-    Workload(ops.layer_norm.op, ((16384, 1024), (1024,), (1024,))),
-    Workload(ops.cross_entropy.op, ((8192, VOCABULARY), (8192,)), index=1, classes=VOCABULARY),
-)
+    "linear": lambda on: (
+        _near_one(on, 16384, 768),
+        _near_one(on, 3072, 768),
+        _near_one(on, 3072),
+    ),
+    "linear_activation": lambda on: (
+        _near_one(on, 16384, 768),
+        _near_one(on, 3072, 768),
+        _near_one(on, 3072),
+    ),
+    "layer_norm": lambda on: (_near_one(on, 16384, 1024), *_lines(on, 2)),
+    "rms_norm": lambda on: (_near_one(on, 16384, 1024), *_lines(on, 1)),
+    "batch_norm": lambda on: (_near_one(on, 128, 256, 32, 32), *_lines(on, 4, 256)),
+    "group_norm": lambda on: (_near_one(on, 128, 256, 32, 32), *_lines(on, 2, 256)),
+    "cross_entropy": lambda on: (_near_one(on, 8192, VOCABULARY), _below(on, VOCABULARY, 8192)),
+}
+"""Inputs of the sizes that training meets, by op: of a language model, or of a convolution's."""
+
+ATTRIBUTES: dict[str, dict[str, Any]] = {"group_norm": {"groups": 32}}
+"""Those that go with such inputs, where they differ."""
 
 
-def inputs(workload: Workload, dtype: torch.dtype, device: str, shrink: int) -> list[torch.Tensor]:
-    """Random inputs, positive so that log and div have nothing to complain of."""
-    made = []
-    torch.manual_seed(0)
-    for k, shape in enumerate(workload.shapes):
-        small = tuple(max(1, extent // shrink) for extent in shape)
-        if k == workload.index:
-            top = max(1, workload.classes // shrink)
-            made.append(torch.randint(top, small, device=device))
-        else:
-            made.append((torch.rand(small, device=device) + 0.5).to(dtype))
-    return made
+def inputs(op: Op, dtype: torch.dtype, dry_run: bool) -> tuple[list[Tensor], dict[str, Any]]:
+    """Return an op's inputs on the device and its attributes; numbers lie between 3/4 and 5/4."""
+    on = "cpu" if dry_run else "cuda"
+    extents, side = (SMALL, SMALL[0]) if dry_run else (BIG, SIDE)
+    found = call_of(op.name, "GPU", extents, side)
+    attributes = {name: value for name, value in found.attributes.items() if name in op.attributes}
+    given: Sequence[Tensor] = found.inputs
+    if op.name in TRAINED and not dry_run:
+        given = TRAINED[op.name](on)
+        attributes |= ATTRIBUTES.get(op.name, {})
+    if "counter" in op.attributes:
+        attributes["counter"] = 0
+    place = {"dtype": dtype, "device": torch.device(on)} if op.source else {}
+    moved = [x.to(on, dtype if x.is_floating_point() else None) for x in given]
+    bound, attributes = op.bind(moved, attributes)
+    op.check(*bound, **attributes, **place)
+    return [*bound], {**attributes, **place}
 
 
-def compare(workload: Workload, dry_run: bool) -> Iterator[Row]:
+def _near_one(on: str, *shape: int) -> Tensor:
+    return torch.rand(shape, device=on) / 2 + 0.75
+
+
+def _below(on: str, top: int, *shape: int) -> Tensor:
+    return torch.randint(top, shape, device=on)
+
+
+def _lines(on: str, count: int, extent: int = 1024) -> tuple[Tensor, ...]:
+    return tuple(_near_one(on, extent) for _ in range(count))
+
+
+def compare(op: Op, dry_run: bool) -> Iterator[Row]:
     """Yield a row for the value and one for the VJP, in both dtypes that training uses."""
-    op = workload.op
-    device, shrink = ("cpu", 512) if dry_run else ("cuda", 1)
-    attributes: dict[str, Any] = dict(op.attributes) | workload.attributes
-    for name in ("start", "length") if dry_run and op is ops.slice.op else ():
-        attributes[name] //= shrink
-    if dry_run and "shape" in attributes:
-        attributes["shape"] = tuple(max(1, extent // shrink) for extent in attributes["shape"])
     for dtype in (torch.float32, torch.bfloat16):
-        given = inputs(workload, dtype, device, shrink)
-        needs = [k not in op.index_inputs for k in range(len(given))]
-        actions: dict[str, dict[str, Callable[[], object]]] = {"value": {}, "vjp": {}}
+        torch.manual_seed(0)
+        given, attributes = inputs(op, dtype, dry_run)
+        moving = [x.is_floating_point() and k not in op.buffers for k, x in enumerate(given)]
+        actions: dict[str, dict[str, Callable[[], object]]] = {"value": {}}
         for provider in ("triton", "aten"):
             value, vjp = op.hosts(provider)
-            forward = partial(value, *given, **attributes)
-            output, saved = forward()
-            actions["value"][provider] = forward
-            actions["vjp"][provider] = partial(vjp, saved, torch.rand_like(output), needs)
+            actions["value"][provider] = partial(value, *given, **attributes)
+            if any(moving) and not op.stops_gradients:
+                output, saved = value(*given, **attributes)
+                turn = partial(vjp, saved, _cotangent(op, output), moving)
+                actions.setdefault("vjp", {})[provider] = turn
         for direction, by in actions.items():
-            ours, theirs = interleaved(by["triton"], by["aten"], 1 if dry_run else 20)
+            pairs = 1 if dry_run else 20
+            ours, theirs = interleaved(by["triton"], by["aten"], pairs)
+            hosts = {provider: preparing(action, pairs) for provider, action in by.items()}
             yield {
                 "name": f"{op.name} {direction} {str(dtype).removeprefix('torch.')}",
                 "shapes": [list(t.shape) for t in given],
@@ -99,7 +109,17 @@ def compare(workload: Workload, dry_run: bool) -> Iterator[Row]:
                 "target": None,
                 "ours_ms": ours,
                 "theirs_ms": theirs,
+                "ours_host_us": hosts["triton"],
+                "theirs_host_us": hosts["aten"],
             }
+
+
+def _cotangent(op: Op, made: Any) -> Any:
+    """Return a cotangent of a result, or one of each of several that can have one."""
+    if op.results == 1:
+        return torch.ones_like(made[0] if isinstance(made, tuple) else made)
+    several = enumerate(made[: op.results])
+    return tuple(None if k in op.fixed else torch.ones_like(one) for k, one in several)
 
 
 def interleaved(
@@ -112,14 +132,38 @@ def interleaved(
     return median(t[0] for t in times), median(t[1] for t in times)
 
 
+def preparing(action: Callable[[], object], calls: int) -> float:
+    """The microseconds in which the host prepares one call, while nothing is waited for."""
+    wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    wait()
+    times = []
+    for _ in range(calls):
+        start = perf_counter()
+        action()
+        times.append(perf_counter() - start)
+    wait()
+    return median(times) * 1e6
+
+
+@cache
+def _cover() -> Tensor:
+    """A gibibyte of the device, which takes a third of a millisecond to fill."""
+    return torch.empty(2**28, device="cuda")
+
+
 def milliseconds(action: Callable[[], object]) -> float:
-    """The time of one call by the device's own clock, or by the host's where there is no device."""
+    """The time of one call by the device's own clock, or by the host's where there is no device.
+
+    First the device is given memory to fill that nobody asks for. Meanwhile the host prepares the
+    launches, which are not what is measured, and caches forget the operands.
+    """
     if not torch.cuda.is_available():
         start = perf_counter()
         action()
         return (perf_counter() - start) * 1e3
     event: Any = torch.cuda.Event
     begin, end = event(enable_timing=True), event(enable_timing=True)
+    _cover().zero_()
     begin.record()
     action()
     end.record()

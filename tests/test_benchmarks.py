@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from benchmarks import (
     gpu,
     graphs,
     growth,
+    kernels,
     ops,
     start,
     targets,
@@ -31,6 +32,7 @@ from benchmarks.counts import counted
 from benchmarks.report import environment, save
 from benchmarks.timing import paired
 from fast import OPS, Session
+from fast.optim import OPTIMIZERS
 from tools import generate_growth
 from tools.tree import ROOT
 
@@ -230,13 +232,51 @@ def test_replay_reports_the_suite_s_verdict(monkeypatch: pytest.MonkeyPatch) -> 
         return 1, "the end"
 
     monkeypatch.setattr(gpu, "attempt", answer)
-    part = gpu.Suite("fast-triton", Path("cases")).replay(["add"], 1.0)
+    part = gpu.Suite("fast-triton", Path("cases")).replay(["add"], lambda: 1.0)
     assert part["status"] == "nonconformant" and part["end"] == "the end"
     clean = {"memory_check": {"status": "clean"}, "graphs": [{"status": "equal"}]}
     assert not gpu.in_order({**clean, "replay": [part]})
     assert gpu.in_order({**clean, "replay": [{"status": "conformant"}]})
     differs = {**clean, "graphs": [{"status": "differs"}]}
     assert not gpu.in_order({**differs, "replay": [{"status": "conformant"}]})
+
+
+def test_every_op_is_replayed_once_beside_the_memory_checker() -> None:
+    class Answering(gpu.Suite):
+        def replay(self, ops: Sequence[str], left: Callable[[], float]) -> dict[str, Any]:
+            assert 0 < left() <= 10 * gpu.REPLAYING
+            return {"ops": ops}
+
+        def memory_check(self, left: Callable[[], float]) -> dict[str, Any]:
+            return {"status": "clean"}
+
+    found = list(gpu.replayed(Answering("fast-triton", Path("cases")), gpu.Clock(10)))
+    replayed = [op for kind, part in found if kind == "replay" for op in part["ops"]]
+    assert sorted(replayed) == sorted([*OPS, *OPTIMIZERS])
+    assert [part for kind, part in found if kind == "memory_check"] == [{"status": "clean"}]
+
+
+def test_a_suite_that_wrote_no_row_has_crashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "attempt", lambda command, limit: (1, "ImportError"))
+    part = gpu.Suite("fast-triton", Path("cases")).replay(["add"], lambda: 1.0)
+    assert part["status"] == "crash" and part["end"] == "ImportError"
+
+
+def test_every_op_has_inputs_that_a_gpu_is_timed_on() -> None:
+    assert {*kernels.TRAINED, *kernels.ATTRIBUTES} <= {*OPS}
+    for op in OPS.values():
+        for dtype in (torch.float32, torch.bfloat16):
+            given, _ = kernels.inputs(op, dtype, dry_run=True)
+            assert {x.dtype for x in given if x.is_floating_point()} <= {dtype}
+
+
+def test_a_product_is_timed_by_both_providers() -> None:
+    rows = list(kernels.compare(OPS["linear"], dry_run=True))
+    names = [
+        f"linear {way} {dtype}" for dtype in ("float32", "bfloat16") for way in ("value", "vjp")
+    ]
+    assert [row["name"] for row in rows] == names
+    assert all(row["ratio"] > 0 and row["ours_host_us"] > 0 for row in rows)
 
 
 class Falling:

@@ -123,6 +123,8 @@ class Contract:
     functions         the error of exp, log, tanh, sqrt, cos, sin; of others, correctly rounded
     division          "rn" correctly rounded, "full" within 2 ulp, "reciprocal" x * (1 / y)
     flush             where a subnormal number may be replaced by zero, or by any other subnormal
+    stores_flushed    whether that holds of storage, too: a conversion to a narrower exponent may
+                      keep subnormal numbers where arithmetic flushes its own
     contraction       whether x * y + z may be rounded once; this drops roundings and adds none, so
                       a budget does not depend on it
     reduction         "any_order": a sum may be taken along any tree
@@ -144,6 +146,7 @@ class Contract:
     functions: Mapping[str, FunctionError] = field(default_factory=dict[str, FunctionError])
     division: Division = "rn"
     flush: Flush = "none"
+    stores_flushed: bool = True
     contraction: bool = True
     reduction: Literal["any_order"] = "any_order"
     dot_inputs: Format | None = None

@@ -186,7 +186,8 @@ class Steps:
         unit = contract.compute.unit
         wide, narrow = contract.accumulate or contract.compute, contract.dot_inputs
         first = RoundingStep.to(contract.compute, "nearest", flushed)
-        last = RoundingStep.to(contract.store, contract.store_rounding, flushed)
+        lost = flushed and contract.stores_flushed
+        last = RoundingStep.to(contract.store, contract.store_rounding, lost)
         passes = contract.steps == "storage" and contract.store != contract.compute
         return cls(
             plain=(first, last) if passes else (first,),

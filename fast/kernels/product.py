@@ -7,7 +7,8 @@ a bias is added once, last, and a curve may bend the sum, before the one roundin
 A transposed operand is only a pair of strides, so a VJP needs no copy. Where the result has few
 tiles and the inner extent is long, programs of their own walk its parts (fast.kernels.split_k).
 
-Which tile is taken for which GPU, dtype and operands says fast.kernels.tiles. Loads are 128 bits
+Which tile is taken for which GPU, dtype and operands says fast.kernels.tiles, and which of them are
+copied first, so that they lie as that GPU reads them fastest. Loads are 128 bits
 wide where the operands are aligned to 16 bytes, and 32 bits where 16-bit numbers are to 4.
 """
 
@@ -24,6 +25,7 @@ from fast.device.dtypes import NARROW, wide
 from fast.device.launch import launch
 from fast.device.mode import ring, tl, triton
 from fast.kernels import checks, tiles
+from fast.kernels.elementwise import pointwise
 from fast.kernels.split_k import add_parts, cut, scratch
 
 TF32: ContextVar[bool] = ContextVar("tf32", default=False)
@@ -199,6 +201,7 @@ def _batch_kernel(
 def product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None) -> Tensor:
     """Return x @ y, plus a bias per column, in fresh contiguous storage."""
     checks.for_kernels(x)
+    x, y = _turned(x, y, tf32)
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype, device=x.device)
     count, meta = _tiled(x, y, tf32)
@@ -227,6 +230,7 @@ def bent_product(
 ) -> tuple[Tensor, Tensor | None]:
     """Return fn(x @ y + bias), and x @ y + bias if it is to be kept; the last launch makes both."""
     checks.for_kernels(x)
+    x, y = _turned(x, y, tf32)
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype, device=x.device)
     straight = torch.empty_like(z) if keep else None
@@ -250,6 +254,7 @@ def bent_product(
 def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
     """Return x @ y at each place of a batch, in fresh contiguous storage."""
     checks.for_kernels(x)
+    x, y = _turned(x, y, tf32)
     (batch, m, k), n = x.shape, y.shape[2]
     z = torch.empty((batch, m, n), dtype=x.dtype, device=x.device)
     count, meta = _tiled(x, y, tf32)
@@ -262,6 +267,21 @@ def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
     if parts > 1:
         add_parts(z, to)
     return z
+
+
+def _turned(x: Tensor, y: Tensor, tf32: bool) -> tuple[Tensor, Tensor]:
+    """Return the operands as their tile reads them fastest: the same numbers, perhaps copied."""
+    left, right = tiles.turns(x, y, tf32)
+    return _along_the_other(x) if left else x, _along_the_other(y) if right else y
+
+
+def _along_the_other(operand: Tensor) -> Tensor:
+    """Copy matrices to lie along their other axis; one that a batch repeats is copied once."""
+    if operand.dim() == 3 and operand.stride(0) == 0:
+        return _along_the_other(operand[0]).expand(operand.shape)
+    if operand.stride(-1) == 1:
+        return pointwise.copy(operand.mT).mT
+    return pointwise.copy(operand)
 
 
 def _tiled(x: Tensor, y: Tensor, tf32: bool) -> tuple[int, dict[str, Any]]:

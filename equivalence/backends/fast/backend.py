@@ -82,14 +82,29 @@ class FastBackend:
     ) -> tuple[Tensor | tuple[Tensor, ...], tuple[Any, ...]]:
         from fast.ops import OPS
 
+        page = OPS[op]
         bound, attributes = checked(op, inputs, attrs, self.device)
-        return OPS[op].hosts(self.provider)[0](*bound, **attributes)
+        made = page.hosts(self.provider)[0](*bound, **attributes)
+        if self.ring == "device" and page.index_inputs:
+            _read_back(self.device)
+        return made
 
     def optimizer(
         self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]
     ) -> OptimizerHandle:
         """Put parameters under one of our optimizers, with the step count that they start from."""
         return FastOptimizer(name, params, hyper, self.provider)
+
+
+def _read_back(device: str) -> None:
+    """Raise what a session raises when it reads a result back: a kernel has met a bad index."""
+    from fast.device import flags
+
+    place = torch.device(device)
+    try:
+        flags.raise_if_set(place)
+    finally:
+        flags.clear(place)
 
 
 def list_of(op: str, inputs: Sequence[Tensor], result: Any) -> list[Tensor]:

@@ -23,6 +23,9 @@ INTERPRETER_WHY = (
     "(triton/runtime/interpreter.py, _convert_float)"
 )
 DEVICE_WHY = "PTX ISA: approximate instructions flush subnormal operands and results to zero"
+STORED_WHY = (
+    "PTX ISA: cvt.rn.f16.f32 keeps subnormal numbers of fp16, which are normal numbers of fp32"
+)
 
 
 def _aten(op: str, dtype: str) -> Contract:
@@ -45,8 +48,11 @@ def _interpreted(op: str, dtype: str) -> Contract:
 
 def _compiled(op: str, dtype: str) -> Contract:
     contract = passing_storage(base("triton-device", op, dtype, triton_functions()), op)
-    sources = (*contract.sources, DEVICE_WHY)
-    return on_tensor_cores(replace(contract, flush="inputs_outputs", sources=sources), dtype)
+    contract = replace(contract, flush="inputs_outputs", sources=(*contract.sources, DEVICE_WHY))
+    if dtype == "fp16":
+        sources = (*contract.sources, STORED_WHY)
+        contract = replace(contract, stores_flushed=False, sources=sources)
+    return on_tensor_cores(contract, dtype)
 
 
 FAMILIES: Mapping[str, ContractRule] = {

@@ -26,8 +26,12 @@ from fast.kernels.elementwise.pointwise import merged
 SUM, MAX, MIN, PRODUCT = "sum", "max", "min", "product"
 SQUARES, MAGNITUDES, LARGEST = "squares", "magnitudes", "largest magnitude"
 MAX_KEPT, MAX_GONE = 3, 2
-ROW_TILE, COLUMN_TILE = (8, 256), (64, 32)
-CHUNK = 4096
+ROW_TILE, COLUMN_TILE = (8, 256), (64, 16)
+SHORT = 32
+"""Slices of so few elements are columns, however they lie."""
+CHUNK, COLUMN_CHUNK = 4096, 512
+"""How long a part of a slice is at least. On an H200, 4,096 columns of 8,192 numbers take 0.08 ms
+in parts of 1,024, and 0.28 ms in one."""
 PROGRAMS = 512
 INTEGERS = ["rows", "n1", "n2", "s0", "s1", "s2", "m0", "m1", "t0", "t1"]
 
@@ -59,6 +63,11 @@ class Rows:
     def tile(self) -> tuple[int, int]:
         """Say how many rows, and how many elements of each, a tile has."""
         return COLUMN_TILE if self.columns else ROW_TILE
+
+    @property
+    def chunk(self) -> int:
+        """Say how many elements of a slice are worth a program of their own."""
+        return COLUMN_CHUNK if self.columns else CHUNK
 
     @property
     def warps(self) -> int:
@@ -94,7 +103,7 @@ def walk(x: Tensor, axes: tuple[int, ...]) -> Rows:
     lengths, (steps,) = merged(view.shape[len(kept) :], (view.stride()[len(kept) :],))
     if len(sizes) > MAX_KEPT or len(lengths) > MAX_GONE:
         return walk(view.contiguous().permute(inverse((*kept, *gone))), axes)
-    short = prod(lengths) <= COLUMN_TILE[1]
+    short = prod(lengths) <= SHORT
     columns = bool(sizes) and bool(lengths) and (short or strides[-1] < steps[-1])
     return Rows(
         x, kept, gone, _padded(sizes, MAX_KEPT, 1), _padded(strides, MAX_KEPT, 0),
@@ -260,12 +269,12 @@ def reduce(
 
 def _chunks(slices: Rows) -> tuple[int, int]:
     """Cut long slices of few rows: how many steps of each merged axis one program takes."""
-    m0, m1 = slices.lengths
+    (m0, m1), chunk = slices.lengths, slices.chunk
     wanted = 1
-    if m0 * m1 > 2 * CHUNK:
+    if m0 * m1 > 2 * chunk:
         tiles = -(-slices.rows // slices.tile[0])
-        wanted = min(-(-m0 * m1 // CHUNK), max(1, PROGRAMS // tiles))
-    inner = min(wanted, -(-m1 // CHUNK))
+        wanted = min(-(-m0 * m1 // chunk), max(1, PROGRAMS // tiles))
+    inner = min(wanted, -(-m1 // chunk))
     outer = min(-(-wanted // inner), m0) if inner else 1
     block = slices.tile[1]
     return max(1, -(-m0 // max(outer, 1))), max(1, -(-m1 // (max(inner, 1) * block)) * block)

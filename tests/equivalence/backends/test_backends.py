@@ -13,12 +13,15 @@ import pytest
 import torch
 
 from equivalence.backends import BUILT_IN, EXTRAS, UnknownBackend, load
+from equivalence.backends.fast.backend import FastBackend
 from equivalence.backends.libraries import shipped
 from equivalence.backends.protocol import Backend, HasJvp, HasOptimizers
 from equivalence.runs.kinds import Updates
 from equivalence.runs.results import Row
 from equivalence.runs.runner import run_row
 from fast.device import mode
+from fast.errors import Rejected
+from fast.kernels import checks
 from spec.ops import OPS
 from spec.optim import OPTIMIZERS
 from tests.equivalence.backends import fakes
@@ -68,6 +71,19 @@ def test_a_built_in_backend_computes(name: str) -> None:
     gradients = backend.vjp("take", [x, torch.tensor([1, 1])], {"axis": 1}, [g])
     assert gradients[1] is None
     assert gradients[0] is not None and gradients[0].tolist() == [[0.0, 8.0]]
+
+
+def test_on_a_device_a_bad_index_is_refused_when_the_result_is_read_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Planted: a backend whose indices no check sees, as those that lie on a device."""
+    ours = FastBackend("ours", "triton", ("fp32",), ring="device", device="cpu")
+    monkeypatch.setattr(checks, "_within", lambda given, extent: True)
+    x, indices = torch.tensor([1.0, 2.0]), torch.tensor([1, 0])
+    for bad in (-1, 2):
+        with pytest.raises(Rejected, match=f"take C3: a kernel met the index {bad}"):
+            ours.value("take", [x, torch.tensor([1, bad])], {"axis": 0})
+        assert torch.equal(ours.value("take", [x, indices], {"axis": 0}), x[indices])  # type: ignore[arg-type]
 
 
 def test_torch_cannot_draw_our_bits_and_says_so() -> None:

@@ -12,7 +12,7 @@ import pytest
 import equivalence.worlds.vectorized.terms  # noqa: F401  (how arrays add up is registered there)
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, exact
-from equivalence.worlds.contract import BF16, FP32, Contract, ulps
+from equivalence.worlds.contract import BF16, FP16, FP32, Contract, ulps
 from equivalence.worlds.special_values.sets import Line, SpecialValues
 from equivalence.worlds.special_values.steps import lifted
 from equivalence.worlds.steps import Division, Steps
@@ -139,6 +139,14 @@ def test_wide_steps_are_those_of_wide_formats() -> None:
     assert steps.widened() != steps
     assert steps.widened().unit == steps.unit and steps.widened().largest > steps.largest
     assert [s.flushed for s in steps.widened().plain] == [s.flushed for s in steps.plain]
+
+
+def test_storage_may_keep_the_subnormal_numbers_that_arithmetic_flushes() -> None:
+    flushing = Contract("flushing", FP32, FP16, flush="inputs_outputs")
+    everywhere = Steps.of(flushing)
+    assert [everywhere.last.flushed, everywhere.sums.flushed] == [FP16.min_normal, FP32.min_normal]
+    steps = Steps.of(replace(flushing, stores_flushed=False))
+    assert replace(steps, last=everywhere.last) == everywhere and steps.last.flushed == 0.0
 
 
 FORMED_IN = {"contract.py", "steps.py"}

@@ -180,3 +180,44 @@ def test_a_gpu_takes_the_tiles_of_the_newest_target_that_is_not_newer(
     monkeypatch.setattr(tiles, "ring", lambda: "device")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
     assert tiles.target.__wrapped__() == wanted
+
+
+def lying(rows: int, columns: int, along: int) -> Tensor:
+    """Make a matrix of small whole numbers that lies along one of its axes."""
+    numbers = (torch.arange(rows * columns) * 7 % 11 - 5).float()
+    return numbers.view(rows, columns) if along else numbers.view(columns, rows).t()
+
+
+TURNED = [
+    # Whether tf32 is asked for; the extents of x @ y; how x and y lie; which of them is copied.
+    (False, (256, 64, 128), (1, 1), (False, False)),
+    (False, (256, 64, 128), (1, 0), (False, True)),
+    (False, (256, 64, 128), (0, 0), (False, True)),
+    (False, (255, 64, 128), (1, 0), (False, False)),
+    (False, (256, 32, 128), (1, 0), (False, False)),
+    (True, (512, 64, 128), (1, 1), (False, True)),
+    (True, (512, 64, 128), (0, 0), (False, False)),
+    (True, (128, 64, 512), (0, 0), (True, False)),
+    (True, (512, 64, 512), (0, 1), (True, True)),
+]
+
+
+@pytest.mark.parametrize(("tf32", "extents", "along", "wanted"), TURNED)
+def test_operands_that_a_gpu_reads_slowly_are_turned_and_stay_the_same_numbers(
+    tf32: bool, extents: tuple[int, int, int], along: tuple[int, int], wanted: tuple[bool, bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    m, k, n = extents
+    x, y = lying(m, k, along[0]), lying(k, n, along[1])
+    assert tiles.turns(x, y, tf32) == wanted
+    seen: list[tuple[Tensor, Tensor]] = []
+    monkeypatch.setattr(product, "launch", lambda _, __, z, x, y, *___, **____: seen.append((x, y)))
+    product.product(x, y, tf32)
+    product.batched_product(x[None].expand(2, m, k), torch.stack([y.mT, y.mT]).mT, tf32)
+    ((left, right), (lefts, rights)) = seen
+    assert torch.equal(left, x) and torch.equal(right, y)
+    assert torch.equal(lefts[1], x) and torch.equal(rights[1], y)
+    assert lefts.stride(0) == 0, "one matrix for all is copied once"
+    for operand, given, turned in ((left, x, wanted[0]), (right, y, wanted[1])):
+        assert (operand.data_ptr() != given.data_ptr()) == turned
+        assert tiles.turns(left, right, tf32) == (False, False)
