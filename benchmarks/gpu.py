@@ -25,6 +25,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from benchmarks.alone import Alone
 from benchmarks.report import ROOT, Row, environment, save, show
 
 PORTION = 6
@@ -196,33 +197,31 @@ class Suite:
 
 def graph_rows(dry_run: bool, clock: Clock) -> Iterator[Row]:
     """Compare and time steps that are captured as one graph, while there is time."""
-    from benchmarks.graphs import rows
+    from benchmarks import graphs
 
-    for row in rows(dry_run):
-        print(f"{row['name']}: {row['status']} {row.get('error', '')}".rstrip(), flush=True)
-        if "ratio" in row:
-            show(row)
-        yield row
-        if clock.left() < 30:
-            print("no time left for more graphs", flush=True)
-            return
+    with Alone() as alone:
+        for name, call, given in graphs.calls(dry_run):
+            if clock.left() < 30:
+                print(f"no time left for {name}", flush=True)
+                continue
+            for row in alone.rows(name, call, *given):
+                print(f"{row['name']}: {row['status']} {row.get('error', '')}".rstrip(), flush=True)
+                if "ratio" in row:
+                    show(row)
+                yield row
 
 
 def kernel_rows(dry_run: bool, clock: Clock) -> Iterator[Row]:
     """Time each op's kernels against torch's, value and VJP, while there is time."""
-    from benchmarks.kernels import compare
+    from benchmarks import kernels
     from fast import OPS
 
-    for op in OPS.values():
-        if clock.left() < 10:
-            print(f"no time left for {op.name}", flush=True)
-            continue
-        try:
-            rows = list(compare(op, dry_run))
-        except Exception as error:
-            print(f"{op.name}: {type(error).__name__}: {error}", flush=True)
-            yield {"name": op.name, "error": f"{type(error).__name__}: {error}"}
-            continue
-        for row in rows:
-            show(row)
-            yield row
+    with Alone() as alone:
+        for op in OPS:
+            if clock.left() < 10:
+                print(f"no time left for {op}", flush=True)
+                continue
+            for row in alone.rows(op, kernels.rows, op, dry_run):
+                if "ratio" in row:
+                    show(row)
+                yield row

@@ -8,7 +8,7 @@ the same step as one graph that is captured by hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -69,43 +69,44 @@ class Training:
         return [self.session.value(self.loss), *[p.value() for p in self.params]]
 
 
-def rows(dry_run: bool) -> Iterator[Row]:
-    """Compare and time each work; a dry run takes a replay for a graph, and times nothing."""
+def calls(dry_run: bool) -> Iterator[tuple[str, Callable[..., list[Row]], tuple[Any, ...]]]:
+    """Yield what there is to do: the name of a row, and what returns it.
+
+    A dry run takes a replay for a graph, and times nothing.
+    """
+    for at, work in enumerate(WORKS[:1] if dry_run else WORKS):
+        yield f"{work.name}: one graph / replay, whole step", beside_replay, (at, dry_run)
+        for other in () if dry_run else THEIRS:
+            yield f"{work.name}: one graph / {other}, whole step", beside_torch, (at, other)
+
+
+def beside_replay(at: int, dry_run: bool) -> list[Row]:
+    """Compare a work's graph with its replay."""
     device, engine = ("cpu", "replay") if dry_run else ("cuda", "graph")
-    for work in WORKS[:1] if dry_run else WORKS:
-        name = f"{work.name}: one graph / replay, whole step"
-        yield compared(name, partial(Training, work, device), engine, dry_run)
-        if not dry_run:
-            yield from beside_torch(work)
+    name = f"{WORKS[at].name}: one graph / replay, whole step"
+    return [compared(name, partial(Training, WORKS[at], device), engine, dry_run)]
 
 
-def beside_torch(work: Work) -> Iterator[Row]:
-    """Time a graph in turn with torch eager, and with a graph of torch's; each starts anew."""
-    for name, make in (("torch eager", eager), ("a graph of torch's", captured)):
-        row: Row = {"name": f"{work.name}: one graph / {name}, whole step"}
-        try:
-            mine, theirs = Training(work, "cuda", "graph", None), make(work)
-            for _ in range(STEPS):
-                mine.step()
-                found = theirs()
-            if not work.draws:
-                torch.testing.assert_close(mine.seen()[0], found, rtol=APART, atol=0.0)
-            ratio, own, its = paired(mine.timed, partial(waited, theirs), PAIRS)
-        except Exception as error:
-            yield {**row, "status": "error", "error": f"{type(error).__name__}: {error}"}
-            continue
-        yield {
-            **row, "status": "equal", "ratio": ratio, "target": None, "ours_us": own * 1e6,
-            "theirs_us": its * 1e6,
-        }  # fmt: skip
+def beside_torch(at: int, other: str) -> list[Row]:
+    """Time a work's graph in turn with a step of torch's; both start anew, and clip nothing."""
+    work = WORKS[at]
+    mine, theirs = Training(work, "cuda", "graph", None), THEIRS[other](work)
+    for _ in range(STEPS):
+        mine.step()
+        found = theirs()
+    if not work.draws:
+        torch.testing.assert_close(mine.seen()[0].cpu(), found.cpu(), rtol=APART, atol=0.0)
+    ratio, own, its = paired(mine.timed, partial(waited, theirs), PAIRS)
+    row = {"name": f"{work.name}: one graph / {other}, whole step", "status": "equal"}
+    return [{**row, "ratio": ratio, "target": None, "ours_us": own * 1e6, "theirs_us": its * 1e6}]
 
 
-def eager(work: Work, capturable: bool = False) -> Callable[[], Tensor]:
+def eager(work: Work, device: str = "cuda", capturable: bool = False) -> Callable[[], Tensor]:
     """Torch's step, with its fused AdamW; it returns the loss, which nobody reads on the host."""
-    params = [torch.from_numpy(value).cuda().requires_grad_() for value in work.parameters()]
-    data = tuple(torch.from_numpy(part).cuda() for part in work.data())
-    rules = {"lr": LR, "weight_decay": 1e-2, "fused": True, "capturable": capturable}
-    optimizer = torch.optim.AdamW(params, **rules)
+    params = [torch.from_numpy(x).to(device).requires_grad_() for x in work.parameters()]
+    data = tuple(torch.from_numpy(part).to(device) for part in work.data())
+    rules: dict[str, Any] = {"weight_decay": 1e-2, "fused": True, "capturable": capturable}
+    optimizer = torch.optim.AdamW(params, LR, **rules)
 
     def step() -> Tensor:
         loss: Tensor = work.torch(*params, *data)
@@ -129,15 +130,31 @@ def captured(work: Work) -> Callable[[], Tensor]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         loss = step()
-    taken = iter([loss] * WARM)
+    return Replay(graph, loss, step)
 
-    def replay() -> Tensor:
-        # Steps that were taken to warm up are not taken again, so that losses compare.
-        if next(taken, None) is None:
-            graph.replay()
-        return loss
 
-    return replay
+class Replay:
+    """A graph's start, which keeps what the graph reads and writes: the closure of its step."""
+
+    def __init__(self, graph: Any, loss: Tensor, step: Callable[[], Tensor]) -> None:
+        """Take a graph that has not been started yet, after as many steps as warmed it up."""
+        self.graph, self.loss, self.step = graph, loss, step
+        self.taken = WARM
+
+    def __call__(self) -> Tensor:
+        """Start the graph, but for the steps that are taken already, so that losses compare."""
+        if self.taken:
+            self.taken -= 1
+        else:
+            self.graph.replay()
+        return self.loss
+
+
+THEIRS: Mapping[str, Callable[[Work], Callable[[], Tensor]]] = {
+    "torch eager": eager,
+    "a graph of torch's": captured,
+}
+"""The steps of torch's that a graph is timed beside."""
 
 
 def waited(step: Callable[[], object]) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from benchmarks.calls import call_of
 from benchmarks.report import Row
+from fast import OPS
 from fast.kernels.page import Op
 
 BIG = (8192, 4096)
@@ -82,6 +83,11 @@ def _below(on: str, top: int, *shape: int) -> Tensor:
 
 def _lines(on: str, count: int, extent: int = 1024) -> tuple[Tensor, ...]:
     return tuple(_near_one(on, extent) for _ in range(count))
+
+
+def rows(name: str, dry_run: bool) -> list[Row]:
+    """Return the rows of the op of a name."""
+    return list(compare(OPS[name], dry_run))
 
 
 def compare(op: Op, dry_run: bool) -> Iterator[Row]:

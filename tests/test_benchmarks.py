@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ from benchmarks import (
     targets,
     works,
 )
+from benchmarks.alone import Alone
 from benchmarks.counts import counted
 from benchmarks.report import environment, save
 from benchmarks.timing import paired
@@ -277,6 +279,30 @@ def test_a_product_is_timed_by_both_providers() -> None:
     ]
     assert [row["name"] for row in rows] == names
     assert all(row["ratio"] > 0 and row["ours_host_us"] > 0 for row in rows)
+
+
+def test_after_an_error_calls_go_on_in_another_process(capsys: pytest.CaptureFixture[str]) -> None:
+    fine = [{"name": "fine"}]
+    with Alone() as alone:
+        assert alone.rows("fine", json.loads, json.dumps(fine)) == fine
+        for name, call, given, said in (
+            ("wrong", json.loads, "{", "JSONDecodeError"),
+            ("dead", os._exit, 3, "BrokenProcessPool"),
+        ):
+            (row,) = alone.rows(name, call, given)
+            assert (row["name"], row["status"]) == (name, "error") and said in row["error"]
+            assert f"{name}: {said}" in capsys.readouterr().err
+            assert alone.rows("fine", json.loads, json.dumps(fine)) == fine
+
+
+def test_what_a_graph_is_timed_beside_takes_the_steps_that_torch_takes() -> None:
+    work = works.WORKS[0]
+    theirs, (step, read) = graphs.eager(work, "cpu"), engines.eager(work)
+    for _ in range(3):
+        step()
+        assert theirs().item() == read()
+    named = [name for name, _, _ in graphs.calls(dry_run=False)]
+    assert len(named) == len({*named}) == len(works.WORKS) * (1 + len(graphs.THEIRS))
 
 
 class Falling:

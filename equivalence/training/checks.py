@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 PRECISIONS = ("fp32", "fp64")
 
-PROVIDERS = ("aten", "triton")
+RINGS = {"aten": ("host", "device"), "triton": ("interpreted", "device")}
+"""Where each provider can have taken a step."""
+
+PROVIDERS = tuple(RINGS)
 
 RULES = (
     ("provider", PROVIDERS),
@@ -52,12 +55,22 @@ class Manifest:
     hyper: Mapping[str, float]
     steps: tuple[int, ...]
     engine: str | None = None
+    ring: str | None = None
     buffers: tuple[str, ...] = ()
     nodes: int = 0
 
 
 def check_manifest(path: Path, manifest: Manifest, network: Network) -> None:
-    """Refuse a manifest whose optimizer or whose program takes other names or numbers."""
+    """Refuse a manifest whose optimizer or whose program takes other names or numbers.
+
+    A ring, if one is named, is one of the provider's.
+    """
+    rings = RINGS[manifest.provider]
+    if manifest.ring not in (None, *rings):
+        raise NoRecord(
+            f"{path}: the ring is {manifest.ring!r}; steps of the provider {manifest.provider} are "
+            f"taken on one of {', '.join(rings)}"
+        )
     for kind, due in (("parameters", network.parameters(1, 0)), ("buffers", network.buffers(1))):
         names: tuple[str, ...] = getattr(manifest, kind)
         if len(names) != len(due):

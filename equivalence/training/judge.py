@@ -240,10 +240,9 @@ def _task(run: Path, step: int, provider: str) -> JudgedStep:
     manifest = read_manifest(run)
     tensors = load_step(run, step, manifest)
     if provider == manifest.provider:
-        taken = recorded_step(manifest, tensors)
+        taken, family = recorded_step(manifest, tensors), family_of(provider, manifest.ring)
     else:
-        taken = retaken_step(manifest, tensors, provider)
-    family = family_of(provider)
+        taken, family = retaken_step(manifest, tensors, provider), family_of(provider)
     return JudgedStep(step, family, *judge_step(manifest, tensors, taken, family))
 
 

@@ -74,6 +74,7 @@ def _manifest(plain: Any) -> Manifest:
         program=plain["program"],
         parameters=tuple(str(name) for name in plain["parameters"]),
         provider=plain["provider"],
+        ring=None if plain.get("ring") is None else str(plain["ring"]),
         precision=plain["precision"],
         optimizer=plain["optimizer"],
         hyper={name: float.fromhex(value) for name, value in plain["hyper"].items()},

@@ -39,6 +39,7 @@ class Recorder:
         self._kept: list[int] = []
         self._nodes = 0
         self._engines: dict[str, None] = {}
+        self._ring = ""
 
     def wants(self, step: int, total: int) -> bool:
         """Say whether the step, counted from 1, is one of those to keep."""
@@ -57,6 +58,8 @@ class Recorder:
             "input/x": torch.from_numpy(x.copy()),
             "input/labels": torch.from_numpy(labels.copy()),
         }
+        here = "host" if session.options.provider == "aten" else "interpreted"
+        self._ring = "device" if session.options.device.type == "cuda" else here
         self._note("before", session, params)
 
     def wants_nodes(self, job: Job) -> bool:
@@ -97,6 +100,7 @@ class Recorder:
             **({"buffers": buffers} if (buffers := [*job.network.buffers(1)]) else {}),
             **({"nodes": self._nodes} if self._nodes else {}),
             "provider": provider,
+            "ring": self._ring,
             "engine": ", ".join(self._engines),
             "precision": job.precision,
             "optimizer": RULE.name,

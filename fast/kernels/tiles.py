@@ -103,6 +103,10 @@ _TF32_TURNED = _TF32._replace(
     small_in_batch=_TF32.small_in_batch._replace(bits=32),
 )
 
+# One group of warps takes 3 to 8 % less time than two, on an H200, in products of 4096 x 4096 x 4096
+# and in those of a layer of 768 and 3,072 units over 16,384 rows.
+_HALF_OF_ONE_GROUP = _HALF._replace(large=_HALF.large._replace(warps=4))
+
 # With three stages a batch of rows times columns spills: it is compiled for 80 registers.
 _FP32_OF_TWO_STAGES = _FP32._replace(single=_FP32.single._replace(stages=2))
 
@@ -113,8 +117,8 @@ TABLE: Mapping[tuple[str, str], Tiles] = {
     ("sm_80", "fp16"): _HALF,
     ("sm_90", "fp32"): _FP32,
     ("sm_90", "tf32"): _TF32_TURNED,
-    ("sm_90", "bf16"): _HALF,
-    ("sm_90", "fp16"): _HALF,
+    ("sm_90", "bf16"): _HALF_OF_ONE_GROUP,
+    ("sm_90", "fp16"): _HALF_OF_ONE_GROUP,
 }
 """The tiles by target and dtype."""
 
