@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from equivalence.cases.families.family import Picks
-from equivalence.draws import reproducible
+from equivalence.draws import independent, reproducible
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import PROFILES
 from equivalence.sessions.drawn import drawing
@@ -143,7 +143,7 @@ def run_machine(
     seen = Seen()
     chosen = {"provider": provider, "precision": precision, "seen": seen}
     machine = seed(number)(type("Driven", (SessionMachine,), chosen))
-    with settled(), seen.watching(), reproducible():
+    with settled(), seen.watching(), reproducible(), independent():
         run_state_machine_as_test(
             machine, settings=drawing(runs, shrink, stateful_step_count=steps)
         )
