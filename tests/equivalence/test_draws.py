@@ -1,4 +1,4 @@
-"""What a seed draws does not depend on what else a process has imported."""
+"""What a seed draws does not depend on what a process has imported, nor on other draws."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis.internal.conjecture.providers import HypothesisProvider
 
 from equivalence.budgets.ledger import Ledger
 from equivalence.cases.strategies import draw_many, quiet
-from equivalence.draws import CONSTANTS, reproducible
+from equivalence.draws import CONSTANTS, independent, reproducible
 from equivalence.runs.results import Row
 from equivalence.sessions.drawn import examine_drawn
 
@@ -94,3 +94,30 @@ def test_what_draws_is_put_back_after_an_error() -> None:
         assert getattr(HypothesisProvider, CONSTANTS) is not THEIRS
         raise RuntimeError
     assert getattr(HypothesisProvider, CONSTANTS) is THEIRS
+
+
+PAIRS = st.tuples(*[st.integers(0, 2**40)] * 2)
+
+
+def _twins() -> int:
+    """Count the cases of 500 in which two numbers that are drawn apart are one."""
+    drawn: list[tuple[int, ...]] = []
+
+    @seed(0)
+    @quiet(500, Phase.generate)
+    @given(PAIRS)
+    def collect(pair: tuple[int, ...]) -> None:
+        if all(number > 2**20 for number in pair):
+            drawn.append(pair)
+
+    collect()
+    return sum(one == other for one, other in drawn)
+
+
+def test_no_independent_case_is_made_out_of_another() -> None:
+    """Hypothesis alone copies one part of a case over another."""
+    with reproducible():
+        assert _twins() > 10
+        with independent():
+            assert _twins() == 0
+        assert _twins() > 10

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from equivalence.cases.families.family import Picks
-from equivalence.draws import reproducible
+from equivalence.draws import independent, reproducible
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import PROFILES
 from equivalence.sessions.drawn import drawing
@@ -54,8 +54,15 @@ BATCH = 30
 """A row drives so many runs, so that being cut short costs no more than a few minutes."""
 
 NUMBERS = st.tuples(*[st.integers(0, 99)] * 3)
-NAMES = st.sampled_from([*OPS, "take", "take"])
-CALLS = st.lists(st.tuples(NAMES, NUMBERS), min_size=1, max_size=5)
+ANY = st.sampled_from([*OPS])
+READERS = st.sampled_from([name for name, op in OPS.items() if op.index_ranges])
+"""The ops that read positions, which a natural may hold.
+
+One call in three is theirs, however many other ops there are: else naturals would be read the more
+seldom, the longer the table of ops.
+"""
+
+CALLS = st.lists(st.tuples(ANY | ANY | READERS, NUMBERS), min_size=1, max_size=5)
 DISTURBANCES = st.lists(
     st.tuples(st.sampled_from(EVENTS), st.sampled_from(PHASES), NUMBERS), min_size=1, max_size=4
 )
@@ -124,7 +131,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(calls=CALLS, n=NUMBERS, events=DISTURBANCES)
     def train(self, calls: Calls, n: Picks, events: list[Event]) -> None:
-        """Make the same training step twice, and disturb the first."""
+        """Make the same training step two or three times, and disturb the last but one."""
         self.state.train(calls, n, events)
 
     @rule(calls=CALLS, n=NUMBERS, events=DISTURBANCES)
@@ -143,7 +150,7 @@ def run_machine(
     seen = Seen()
     chosen = {"provider": provider, "precision": precision, "seen": seen}
     machine = seed(number)(type("Driven", (SessionMachine,), chosen))
-    with settled(), seen.watching(), reproducible():
+    with settled(), seen.watching(), reproducible(), independent():
         run_state_machine_as_test(
             machine, settings=drawing(runs, shrink, stateful_step_count=steps)
         )

@@ -217,21 +217,23 @@ class Rules:
         self.run.bad([*KINDS][n[0] % len(KINDS)])
 
     def train(self, calls: Calls, n: Picks, events: Sequence[Event]) -> None:
-        """Make one training step twice, by other numbers and another rate, and disturb the first.
+        """Make one training step again and again, by other numbers and rates, and disturb one.
 
-        A session learns from a step what it needs in the next; a disturbance makes that wrong. What
-        was saved in the first round is loaded after it.
+        A session learns from a step what it needs in the next; a disturbance makes that wrong. The
+        first step may not teach it all, as an optimizer's state is new in it: so half the time
+        another goes before the one that is disturbed. What was saved in that is loaded after it.
         """
         name, count = self.optimizer(n[1]), len(self.run.model.params)
-        changed = hyper(name, n[1])
-        for first in (True, False):
-            for phase in self._round(count, calls, n, name, changed, n[0] + (not first)):
+        changed, disturbed = hyper(name, n[1]), n[0] % 2
+        for k in range(disturbed + 2):
+            for phase in self._round(count, calls, n, name, changed, n[0] + k):
                 for event, at, m in events:
-                    if first and phase == at:
+                    if k == disturbed and phase == at:
                         getattr(self, event)(m)
-            if first and "save" in [event for event, _, _ in events]:
-                self.load(n)
-            changed["lr"] = 0.25
+            if k == disturbed:
+                changed["lr"] = 0.25
+                if "save" in [event for event, _, _ in events]:
+                    self.load(n)
 
     def _round(
         self, count: int, calls: Calls, n: Picks, name: str, hyper: dict[str, Any], seed: int

@@ -11,12 +11,14 @@ import pytest
 import torch
 
 from equivalence.budgets.violation import Violation, same_bits
+from equivalence.cases.families.family import Picks
 from equivalence.cli import main
 from equivalence.sessions.seen import Seen
 from equivalence.sessions.stateful import machine
 from equivalence.sessions.stateful.bad import KINDS
 from equivalence.sessions.stateful.machine import CONFIGURATIONS, run_machine
 from equivalence.sessions.stateful.model import Arena
+from equivalence.sessions.stateful.rules import Rules
 from equivalence.sessions.stateful.run import Run
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import exact
@@ -120,6 +122,21 @@ def test_the_same_number_drives_the_same_runs() -> None:
     first, again, other = (run_machine("aten", "fp32", 4, 10, number) for number in (7, 7, 8))
     assert (first.statements, first.judged) == (again.statements, again.judged)
     assert (first.statements, first.judged) != (other.statements, other.judged)
+
+
+def test_no_run_is_made_out_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies of a run begin as it does."""
+    begun: list[Picks] = []
+
+    def begin(self: Rules, n: Picks) -> None:
+        begun.append(n)
+        plain(self, n)
+
+    plain = Rules.begin
+    monkeypatch.setattr(Rules, "begin", begin)
+    run_machine("aten", "fp32", 30, 2, 0)
+    assert len(begun) == 30
+    assert len({*begun}) > 25
 
 
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
