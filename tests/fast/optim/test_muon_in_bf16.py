@@ -21,6 +21,7 @@ from fast.checkpoint.interchange import from_torch, to_torch
 from fast.device.dtypes import BF16, FP32
 from fast.errors import Rejected
 from fast.optim import Muon
+from fast.train import scalar_trainer
 from tests.support import same
 
 SHAPES = [(4, 9), (12, 3), (5, 5), (16, 64), (1, 1)]
@@ -203,7 +204,7 @@ def test_a_state_keeps_the_dtype_of_its_optimizer() -> None:
 
 
 @pytest.mark.parametrize("provider", ["aten", "triton"])
-def test_sessions_and_trainers_iterate_in_bf16_where_they_are_told_to(provider: str) -> None:
+def test_a_group_of_a_session_iterates_in_bf16_where_it_is_told_to(provider: str) -> None:
     session = fast.Session(provider, "fp32", "cpu")
     start, gradient = drawn((3, 5), 1), drawn((3, 5), 2)
     w, v = (session.param(start, name=name) for name in "wv")
@@ -215,6 +216,22 @@ def test_sessions_and_trainers_iterate_in_bf16_where_they_are_told_to(provider: 
         alone.step([gradient])
         assert same(p.value(), alone.params()[0])
     assert not same(w.value(), v.value())
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_trainer_hands_the_dtype_on_and_another_one_from_step_to_step(compiled: bool) -> None:
+    def loss(ops: Any, w: Any, x: Any) -> Any:
+        return ops.sum(ops.mul(x, w))
+
+    start, gradient = drawn((3, 5), 1), drawn((3, 5), 2)
+    interpreter = "compiled" if compiled else "eager"
+    trainer = scalar_trainer(loss, [start], interpreter=interpreter)
+    alone = Muon([start], {"lr": 0.5})
+    for told in ({}, {"ns_dtype": "bf16"}, {"ns_dtype": None}):
+        trainer.muon_step([gradient], lr=0.5, **told)
+        alone.set_hyper({"lr": 0.5, **told})
+        alone.step([gradient])
+        assert same(trainer.session.params[0].value(), alone.params()[0])
 
 
 def test_a_session_hands_the_dtype_to_torch_and_takes_it_back() -> None:
