@@ -33,6 +33,7 @@ from spec.scalar import (
     erf,
     exp,
     expm1,
+    in_bf16,
     is_nan,
     is_zero,
     less,
@@ -192,6 +193,11 @@ def _zero_like(x: Rounded) -> Rounded:
 @lift.register(Rounded)
 def _lift(like: Rounded, constant: Fraction) -> Rounded:
     return Rounded(like.format, constant)
+
+
+@in_bf16.register(Rounded)
+def _in_bf16(x: Rounded) -> Rounded:
+    return Rounded(x.format, Rounded(BF16, x.number).number)
 
 
 @less.register(Rounded)

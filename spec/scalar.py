@@ -155,6 +155,7 @@ class Lift(OpenFunction):
 exp, log, sqrt, tanh = Unary("exp"), Unary("log"), Unary("sqrt"), Unary("tanh")
 expm1, log1p, erf = Unary("expm1"), Unary("log1p"), Unary("erf")
 cos, sin, pi_like, stop = Unary("cos"), Unary("sin"), Unary("pi_like"), Unary("stop")
+in_bf16 = Unary("in_bf16")
 square, absolute, zero_like = Unary("square"), Unary("absolute"), Unary("zero_like")
 divide, maximum, kronecker = Binary("divide"), Binary("maximum"), Binary("kronecker")
 less, equal = Question("less"), Question("equal")

@@ -30,6 +30,7 @@ from spec.scalar import (
     erf,
     exp,
     expm1,
+    in_bf16,
     is_nan,
     is_zero,
     kronecker,
@@ -259,6 +260,12 @@ def _joined(chosen: Any, other: Any) -> Any:
     if is_constant and type(other) not in CONSTANTS and isinstance(other, tuple(lift.rules)):
         return lift(other, Fraction(chosen))
     return chosen
+
+
+@in_bf16.register(object)
+def _in_bf16(x: Any) -> Any:
+    # Only a world whose numbers have a format rounds to another one.
+    return x
 
 
 @stop.register(object)

@@ -1,7 +1,7 @@
 """Writes the classes of `fast.torch`: one for each optimizer whose page is offered there.
 
 Where torch has the same optimizer, the arguments are those of torch's class, in its order and with
-its defaults; else they are the page's hyper-parameters.
+its defaults, and hyper-parameters that only the page has; else they are the page's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from fast.optim._hypers import JOINED, joined
+from fast.optim._hypers import JOINED, NOT_OF_TORCH, joined
 from tools.optimizer_steps import type_written
 
 HEADER = '''"""The optimizers as classes with torch's arguments, each of a page in fast.optim.
@@ -50,16 +50,20 @@ def _class(rule: Any) -> str:
         _written(name, types.get(name) or FLAGS[default], default)
         for name, default in positional.items()
     ]
-    kinds += ["*", *(_written(name, FLAGS[default], default) for name, default in flags.items())]
+    kinds += [
+        "*",
+        *(_written(n, types.get(n) or FLAGS[default], default) for n, default in flags.items()),
+    ]
     arguments = ", ".join(["self", "params: Params", *kinds, "provider: str | None = None"])
     pairs = ", ".join(
         f'"{name}": {text}' for name, text in _group(rule, [*positional, *flags]).items()
     )
     origin = f"torch.optim.{rule.offered}'s" if rule.torch else "its page's"
+    more = "".join(f", and {name}" for name in _own(rule))
     return f'''
 
 class {rule.offered}(TorchOptimizer):
-    """The optimizer of fast.optim.{rule.name}, with {origin} arguments."""
+    """The optimizer of fast.optim.{rule.name}, with {origin} arguments{more}."""
 
     rule = OPTIMIZERS["{rule.name}"]
 
@@ -94,8 +98,14 @@ def _arguments(rule: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     flags = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
     return (
         {name: default for name, default in every.items() if name not in flags},
-        {name: default for name, default in every.items() if name in flags},
+        {**{name: every[name] for name in every if name in flags}, **_own(rule)},
     )
+
+
+def _own(rule: Any) -> dict[str, Any]:
+    """Return the hyper-parameters that torch's class lacks, with their defaults."""
+    lacking = NOT_OF_TORCH if rule.torch else ()
+    return {name: value for name, value in rule.defaults.items() if name in lacking}
 
 
 def _group(rule: Any, names: list[str]) -> dict[str, str]:

@@ -42,6 +42,9 @@ LATEST = 50
 TOLD = ("set_lr", "set_first_lr", "set_hyper", "set_grad_scale")
 """The events that change an argument of a step; whether a norm is clipped is the row's to say."""
 
+NARROW = ("ns_dtype",)
+"""The extras by which a kernel stores 16 bits on its way, which no exact number fits."""
+
 CLIPPED, FREE, EXTRAS = "clipped", "update", "extras"
 """The rows of an optimizer: with its gradients clipped by their norm, and without; and the latter
 with extra hyper-parameters, bounds of entries and norms of groups.
@@ -56,10 +59,20 @@ def cases(optimizer: str, direction: str, inside: Inside | None = None) -> list[
 
     inside says which steps a backend takes, if not all.
     """
-    designed = update_strata(optimizer, DTYPE, SINGLES, inside=inside)
+    designed = map(_wide, update_strata(optimizer, DTYPE, SINGLES, inside=inside))
     own = (case for case in designed if names_extras(case) == (direction == EXTRAS))
     found = dict.fromkeys(_fitted(case, direction) for case in own)
     return [case for case in found if inside is None or inside.takes_case(case)]
+
+
+def _wide(case: UpdateSpec) -> UpdateSpec:
+    """Return a case without the extras by which 16 bits are stored on the way."""
+
+    def kept(pairs: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]:
+        return tuple(pair for pair in pairs if pair[0] not in NARROW)
+
+    groups = tuple((members, kept(pairs)) for members, pairs in case.groups)
+    return replace(case, hyper=kept(case.hyper), groups=groups)
 
 
 def _fitted(case: UpdateSpec, direction: str) -> UpdateSpec:

@@ -53,6 +53,7 @@ class Arithmetic:
         "_range",
         "_scale",
         "_store",
+        "_store_bf16",
         "_sum_eta",
         "_sum_grid",
         "_sum_range",
@@ -81,7 +82,8 @@ class Arithmetic:
         self._quotient: Arb = 1 + spread(steps.division.relative)
         self._compile_sums(step)
         self._compile_functions(step, store)
-        self._store = _Store(steps)
+        self._store = _Store(steps.last, steps.stores)
+        self._store_bf16 = _Store(steps.to_bf16, steps.narrows)
         self._dot = None if steps.factors is None else _DotInput(steps.factors)
 
     def _compile_sums(self, step: Rounder) -> None:
@@ -290,20 +292,24 @@ class Arithmetic:
         """
         return self._store.stored(w, exact)
 
+    def in_bf16(self, w: Arb, exact: bool) -> Arb:
+        """Return what rounding a number of the ball to bf16 on the way may give."""
+        return self._store_bf16.stored(w, exact)
+
 
 class _Store:
-    """The last step: rounding to the storage format."""
+    """Rounding to a narrower format: that of storage, or that of a step on the way."""
 
     __slots__ = ("_eta", "_grid", "_last", "_range", "_scale", "_stores")
 
-    def __init__(self, steps: Steps) -> None:
-        rounder = Rounder(steps.last)
-        self._last = steps.last
-        self._stores = steps.stores
-        self._grid = Grid([steps.last])
+    def __init__(self, last: RoundingStep, stores: bool) -> None:
+        rounder = Rounder(last)
+        self._last = last
+        self._stores = stores
+        self._grid = Grid([last])
         self._scale: Arb = rounder.scale
         self._eta: Arb = spread(rounder.eta)
-        self._range = Range(steps.last.format.max_finite)
+        self._range = Range(last.format.max_finite)
 
     def stored(self, w: Arb, exact: bool) -> Arb:
         if self._grid.holds(w) if exact else not self._stores:

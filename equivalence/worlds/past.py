@@ -54,6 +54,14 @@ def _saved(x: Bounded) -> Bounded:
     return around(stored(x), x.v)
 
 
+@scalar.in_bf16.register(Bounded)
+def _in_bf16(x: Bounded) -> Bounded:
+    w = x.arithmetic.in_bf16(x.ball, x.exact)
+    if w is x.ball:
+        return x
+    return around(Bounded(x.v, w, x.arithmetic, w, max(x.depth + 1, GENERIC), x.last), x.v)
+
+
 def around(x: Bounded, v: Arb) -> Bounded:
     """Let the ball of what was stored on the way reach to the exact value.
 

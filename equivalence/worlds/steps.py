@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from equivalence.worlds.contract import FP64, Contract, Format, FunctionError, Rounding
+from equivalence.worlds.contract import BF16, FP64, Contract, Format, FunctionError, Rounding
 from spec.scalar import cos, erf, exp, expm1, log, log1p, sin, sqrt, tanh
 
 FUNCTIONS = tuple(f.name for f in (exp, log, sqrt, tanh, cos, sin, expm1, log1p, erf))
@@ -165,6 +165,7 @@ class Steps:
     finishes    whether a sum ends with a plain step
     factors     the rounding of the factors of a dot product; None: they are read as they are
     last        the rounding to storage
+    to_bf16     the rounding to bf16 where a page asks for it on the way
     reads       whether a subnormal operand may be read as any number as small
     stable      whether programs count that are as stable as the page, in another order of steps
     """
@@ -176,6 +177,7 @@ class Steps:
     finishes: bool
     factors: RoundingStep | None
     last: RoundingStep
+    to_bf16: RoundingStep
     reads: bool
     stable: bool
 
@@ -188,6 +190,7 @@ class Steps:
         first = RoundingStep.to(contract.compute, "nearest", flushed)
         lost = flushed and contract.stores_flushed
         last = RoundingStep.to(contract.store, contract.store_rounding, lost)
+        rounding, flush = contract.casts.get(BF16.name, ("nearest", contract.flush))
         passes = contract.steps == "storage" and contract.store != contract.compute
         return cls(
             plain=(first, last) if passes else (first,),
@@ -202,6 +205,7 @@ class Steps:
                 None if narrow is None else RoundingStep.to(narrow, contract.dot_rounding, flushed)
             ),
             last=last,
+            to_bf16=RoundingStep.to(BF16, rounding, flush != "none"),
             reads=contract.flush == "inputs_outputs",
             stable=contract.freedom == "stable",
         )
@@ -213,6 +217,7 @@ class Steps:
             plain=tuple(step.widened() for step in self.plain),
             sums=self.sums.widened(),
             last=self.last.widened(),
+            to_bf16=self.to_bf16.widened(),
         )
 
     @cached_property
@@ -268,3 +273,8 @@ class Steps:
     def stores(self) -> bool:
         """Whether the last step rounds: results are not in the format of storage before it."""
         return self.narrowed and len(self.plain) == 1
+
+    @cached_property
+    def narrows(self) -> bool:
+        """Whether rounding to bf16 on the way rounds: the steps before it are finer."""
+        return self.plain[-1].format.precision > self.to_bf16.format.precision

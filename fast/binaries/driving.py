@@ -18,6 +18,8 @@ from fast.device.mode import triton
 
 DTYPES = tuple(dtype for dtype in OF.values() if dtype.kernels)
 
+NARROW = {"ns_dtype": "bf16"}
+"""The words by which an optimizer starts kernels of another dtype than that of the update."""
 
 Start = Callable[[], object]
 """Some launches of a page's hosts, when called."""
@@ -126,7 +128,8 @@ def _optimizer(name: str) -> Iterator[Example]:
     functional = importlib.import_module("fast.optim._functional").Functional
     fields, defaults = rule.hyper._fields, rule.hyper._field_defaults
     needed = {field: 0.5 for field in fields if field not in defaults}
-    used = {field: 0.5 for field in fields if rule.kind(field) is float}
+    used: dict[str, Any] = {field: 0.5 for field in fields if rule.kind(field) is float}
+    used |= {field: word for field, word in NARROW.items() if field in fields}
     shape = (64, 64) if rule.matrices else (4096,)
     for dtype in DTYPES:
         for hyper, max_norm in ((needed, None), (used, 1.0), (used, None)):

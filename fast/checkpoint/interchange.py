@@ -26,7 +26,7 @@ from fast.checkpoint.snapshot import (
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
 from fast.optim import OPTIMIZERS
-from fast.optim._hypers import joined, parted
+from fast.optim._hypers import NOT_OF_TORCH, joined, parted
 from fast.optim._state import Owner, number, read, unused
 from fast.runtime.param import Param
 from fast.session import Session
@@ -155,7 +155,8 @@ def _hyper(name: str, number_of: int, group: Any) -> Hyper:
     if not is_row(found.get("params")):
         raise Rejected(f"{where}: 'params' lists the indices of parameters")
     _refuse_flags(where, name, found)
-    found = parted(where, found)
+    defaults = OPTIMIZERS[name].defaults
+    found = {**{n: defaults[n] for n in NOT_OF_TORCH if n in defaults}, **parted(where, found)}
     for key in IGNORED:
         found.pop(key, None)
     if set(found) != set(needed):

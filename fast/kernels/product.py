@@ -198,12 +198,17 @@ def _batch_kernel(
     )  # fmt: skip
 
 
-def product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None) -> Tensor:
-    """Return x @ y, plus a bias per column, in fresh contiguous storage."""
+def product(
+    x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None, stored: bool = True
+) -> Tensor:
+    """Return x @ y, plus a bias per column, in fresh contiguous storage.
+
+    What is not to be `stored` in the dtype of x is left in fp32, as its sums are.
+    """
     checks.for_kernels(x)
     x, y = _turned(x, y, tf32)
     (m, k), n = x.shape, y.shape[1]
-    z = torch.empty((m, n), dtype=x.dtype, device=x.device)
+    z = torch.empty((m, n), dtype=x.dtype if stored else torch.float32, device=x.device)
     count, meta = _tiled(x, y, tf32)
     parts, length = cut(1, m, n, k)
     to = z if parts == 1 else scratch(z, parts)

@@ -18,6 +18,9 @@ JOINED = {"betas": ("beta1", "beta2"), "ns_coefficients": ("ns_a", "ns_b", "ns_c
 TORCH_NAMES = {part: whole for whole, parts in JOINED.items() for part in parts}
 """What torch calls the tuple that a hyper-parameter is part of."""
 
+NOT_OF_TORCH = ("ns_dtype",)
+"""The hyper-parameters that torch's groups lack, where its class has all others of an optimizer."""
+
 _WRITTEN = {2: "two", 3: "three"}
 
 
@@ -46,9 +49,9 @@ def parted(who: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hyper_rows(hypers: Sequence[Any]) -> list[list[float]]:
-    """Lay the groups' hyper-parameters out as rows of doubles, with 0 for words."""
+    """Lay the groups' hyper-parameters out as rows of doubles, with 1 for words and 0 for None."""
     words = (str, NoneType)
-    return [[0.0 if isinstance(v, words) else float(v) for v in hyper] for hyper in hypers]
+    return [[float(v is not None if isinstance(v, words) else v) for v in h] for h in hypers]
 
 
 class HyperTable:

@@ -276,6 +276,7 @@ class SessionSteps(ABC, Generic[G]):
         eps: float = 1e-07,
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
+        ns_dtype: str | None = None,
         *,
         grads: G,
         groups: Groups = None,
@@ -302,6 +303,7 @@ class SessionSteps(ABC, Generic[G]):
             "eps": eps,
             "ns_steps": ns_steps,
             "adjust_lr_fn": adjust_lr_fn,
+            "ns_dtype": ns_dtype,
         }
         self._update("muon", hyper, grads, groups, max_norm, grad_scale, max_value)
 

@@ -16,8 +16,11 @@ not contracted:
     X = ns_a * X + F X  of  F = ns_b * G + ns_c * (G G)  and  G = X X^T
     p = decay * p - (lr * r) * X
 
+With ns_dtype "bf16", u, max(|u|, eps), every X, G and F are rounded to bf16 once more, as in
+torch's own optimizer: products are of bf16 numbers, their sums and what joins them fp32.
+
 A storage of 16 bits is widened on loading and rounded once on storing; u uses the unrounded b.
-torch's own optimizer iterates in bfloat16: the ATen twin takes these steps in ATen calls.
+The ATen twin takes these steps in ATen calls.
 """
 
 # This page is longer than the guide because an update is several kernels, one after another.
@@ -31,6 +34,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.kernels.product import aten_product, product
@@ -43,6 +47,9 @@ from fast.optim._rule import Flat, Formula, Launch, Rule, need
 
 RATES = (None, "original", "match_rms_adamw")
 """How the rate may follow from the extents of a matrix; None is the original way."""
+
+DTYPES = {None: torch.float32, "bf16": torch.bfloat16}
+"""The dtype in which the kernels iterate, by its name; None is that of the update."""
 
 MOST_STEPS = 99
 """The most iterations of an update."""
@@ -61,13 +68,14 @@ class Hyper(NamedTuple):
     eps: float = 1e-7
     ns_steps: int = 5
     adjust_lr_fn: str | None = None
+    ns_dtype: str | None = None
 
 
 A, B, C = map(Hyper._fields.index, ("ns_a", "ns_b", "ns_c"))
 
 
 def check(hyper: Hyper) -> None:
-    """Refuse what breaks C1 to C7 of spec.optim.muon."""
+    """Refuse what breaks C1 to C7, or C9, of spec.optim.muon."""
     need_sizes("muon C1", hyper, "lr", "weight_decay")
     need_betas("muon C2", hyper, "momentum")
     for name in ("ns_a", "ns_b", "ns_c"):
@@ -79,6 +87,8 @@ def check(hyper: Hyper) -> None:
     need_flag("muon C6", hyper, "nesterov")
     known = f"adjust_lr_fn is one of {', '.join(map(repr, RATES))}"
     need("muon C7", hyper.adjust_lr_fn in RATES, known, repr(hyper.adjust_lr_fn))
+    known = f"ns_dtype is one of {', '.join(map(repr, DTYPES))}"
+    need("muon C9", hyper.ns_dtype in DTYPES, known, repr(hyper.ns_dtype))
 
 
 def ratio(adjust_lr_fn: str | None, shape: Sequence[int]) -> tuple[int, int]:
@@ -104,6 +114,7 @@ def _blend_kernel(
         momentum = tl.load(row + 2).to(tl.float32)
         share = (1.0 - tl.load(row + 2)).to(tl.float32)
         nesterov = tl.load(row + 3) != 0.0
+        in_bf16 = tl.load(row + 10) != 0.0
 
         start = tl.multiple_of(tl.load(offsets + program), 64)
         inside, covered = lanes(lengths, program, BLOCK, PADDED)
@@ -116,6 +127,8 @@ def _blend_kernel(
         buffer = momentum * buffer + fresh
         direction = tl.where(nesterov, momentum * buffer + fresh, buffer)
         direction = tl.where(inside, direction, 0.0)
+        held = direction.to(tl.bfloat16).to(tl.float32)
+        direction = tl.where(in_bf16, held, direction)
         keep(b, place, buffer, inside, covered)
         keep(u, place, direction, inside, covered)
         tl.store(squares + program, tl.sum(direction * direction, 0))
@@ -124,7 +137,7 @@ def _blend_kernel(
 @triton.jit(do_not_specialize=["group", "parts", "length"],
             do_not_specialize_on_alignment=["squares"])  # fmt: skip
 def _divide_kernel(
-    x, squares, hyper, group, parts, length, COLUMNS: tl.constexpr, BLOCK: tl.constexpr
+    x, u, squares, hyper, group, parts, length, COLUMNS: tl.constexpr, BLOCK: tl.constexpr
 ):
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     for before in range(0, parts, BLOCK):
@@ -133,9 +146,11 @@ def _divide_kernel(
     norm = tl.sqrt_rn(tl.sum(total, 0))
     eps = tl.load(hyper + group * COLUMNS + 7).to(tl.float32)
     norm = tl.where(norm < eps, eps, norm)
+    norm = norm.to(x.dtype.element_ty).to(tl.float32)
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    direction = tl.load(x + place, mask=place < length, other=0.0)
-    tl.store(x + place, tl.div_rn(direction, norm), mask=place < length)
+    direction = tl.load(u + place, mask=place < length, other=0.0)
+    entry = tl.div_rn(direction, norm)
+    tl.store(x + place, entry.to(x.dtype.element_ty), mask=place < length)
 
 
 @triton.jit(do_not_specialize=["group", "length"])
@@ -145,12 +160,12 @@ def _mix_kernel(
 ):  # fmt: skip
     row = hyper + group * COLUMNS
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    left = tl.load(x + place, mask=place < length, other=0.0)
+    left = tl.load(x + place, mask=place < length, other=0.0).to(tl.float32)
     right = tl.load(y + place, mask=place < length, other=0.0)
     if RIGHT is not None:
         right *= tl.load(row + RIGHT).to(tl.float32)
     mixed = tl.load(row + LEFT).to(tl.float32) * left + right
-    tl.store(x + place, mixed, mask=place < length)
+    tl.store(x + place, mixed.to(x.dtype.element_ty), mask=place < length)
 
 
 @triton.jit(do_not_specialize=["group", "length", "most", "least"])
@@ -166,7 +181,7 @@ def _move_kernel(
         rate = lr.to(tl.float32) * factor
         place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         value = tl.load(p + place, mask=place < length, other=0.0).to(tl.float32)
-        direction = tl.load(x + place, mask=place < length, other=0.0)
+        direction = tl.load(x + place, mask=place < length, other=0.0).to(tl.float32)
         moved = decay * value - rate * direction
         tl.store(p + place, moved.to(p.dtype.element_ty), mask=place < length)
 
@@ -178,10 +193,16 @@ def update(flat: Flat, data: Launch) -> None:
     start(_blend_kernel, len(Hyper._fields), flat, data, u, squares)
     first = 0
     for run, hyper in data.matrices:
-        x = run.of(u)
+        direction = run.of(u)
+        x = (
+            direction
+            if hyper.ns_dtype is None
+            else direction.new_empty(direction.shape, dtype=DTYPES[hyper.ns_dtype])
+        )
         parts = -(-x.numel() // CHUNK)
         row = data.hyper, run.group
-        _entry(_divide_kernel, x, squares[first : first + parts], *row, parts, x.numel())
+        own = squares[first : first + parts]
+        _entry(_divide_kernel, x, direction, own, *row, parts, x.numel())
         first += parts
         for _ in range(hyper.ns_steps):
             _iterate(x, row)
@@ -194,8 +215,9 @@ def _iterate(x: Tensor, row: tuple[Tensor, int]) -> None:
     """Replace X by the next one."""
     tall = x.shape[0] > x.shape[1]
     gram = product(x.t(), x) if tall else product(x, x.t())
-    _entry(_mix_kernel, gram, product(gram, gram), *row, gram.numel(), LEFT=B, RIGHT=C)
-    change = product(x, gram) if tall else product(gram, x)
+    squared = product(gram, gram, stored=False)
+    _entry(_mix_kernel, gram, squared, *row, gram.numel(), LEFT=B, RIGHT=C)
+    change = product(*((x, gram) if tall else (gram, x)), stored=False)
     _entry(_mix_kernel, x, change, *row, x.numel(), LEFT=A, RIGHT=None)
 
 
@@ -211,32 +233,36 @@ def constants(hyper: Hyper, step: int) -> tuple[float, ...]:
     return hyper.lr, decay, momentum, 1.0 - momentum, hyper.ns_a, hyper.ns_b, hyper.ns_c, hyper.eps
 
 
-def branch(hyper: Hyper) -> tuple[bool, int, str | None]:
+Branch = tuple[bool, int, str | None, str | None]
+
+
+def branch(hyper: Hyper) -> Branch:
     """Say which lines of the arithmetic above there are, and how often."""
-    return hyper.nesterov, hyper.ns_steps, hyper.adjust_lr_fn
+    return hyper.nesterov, hyper.ns_steps, hyper.adjust_lr_fn, hyper.ns_dtype
 
 
 def update_in_calls(
-    branch: tuple[bool, int, str | None], x: Tensor, grad: Tensor, states: Sequence[Tensor],
-    constants: Sequence[Any],
+    branch: Branch, x: Tensor, grad: Tensor, states: Sequence[Tensor], constants: Sequence[Any]
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Write the arithmetic above in ATen calls, each step rounded once."""
-    nesterov, steps, adjust_lr_fn = branch
+    nesterov, steps, adjust_lr_fn, ns_dtype = branch
     lr, decay, momentum, share, a, b, c, eps = constants
     fresh = share * grad
     buffer = momentum * states[0] + fresh
-    direction = momentum * buffer + fresh if nesterov else buffer
-    norm = (direction * direction).sum().sqrt()
-    direction = direction / torch.where(norm < eps, eps, norm)
+    held = DTYPES[ns_dtype] if ns_dtype else x.dtype
+    direction = (momentum * buffer + fresh if nesterov else buffer).to(held)
+    norm = wide(direction).square().sum().sqrt()
+    norm = torch.where(norm < eps, eps, norm).to(held)
+    direction = (wide(direction) / wide(norm)).to(held)
     tall = x.shape[0] > x.shape[1]
     for _ in range(steps):
         turned = direction.t()
         gram = aten_product(turned, direction) if tall else aten_product(direction, turned)
-        factor = b * gram + c * aten_product(gram, gram)
+        factor = (b * wide(gram) + c * aten_product(gram, gram, stored=False)).to(held)
         pair = (direction, factor) if tall else (factor, direction)
-        direction = a * direction + aten_product(*pair)
+        direction = (a * wide(direction) + aten_product(*pair, stored=False)).to(held)
     most, least = ratio(adjust_lr_fn, x.shape)
-    return decay * x - lr * math.sqrt(most / least) * direction, buffer
+    return decay * x - lr * math.sqrt(most / least) * direction.to(x.dtype), buffer
 
 
 FORMULA = Formula(constants, branch, update_in_calls)
@@ -257,9 +283,10 @@ RULE = Rule(
 )
 
 
-MOST_KERNELS = 10
+MOST_KERNELS = 16
 """The blend with and without a scale, the division by the norm, both mixtures, products by a matrix
-and by a transposed one, and the move; and two kernels that clip for every optimizer."""
+and by a transposed one, and the move; all but the blend once more for an iteration in bf16; and two
+kernels that clip for every optimizer."""
 
 
 class Muon(Functional):

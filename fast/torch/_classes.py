@@ -241,7 +241,7 @@ class Lion(TorchOptimizer):
 
 
 class Muon(TorchOptimizer):
-    """The optimizer of fast.optim.muon, with torch.optim.Muon's arguments."""
+    """The optimizer of fast.optim.muon, with torch.optim.Muon's arguments, and ns_dtype."""
 
     rule = OPTIMIZERS["muon"]
 
@@ -257,6 +257,7 @@ class Muon(TorchOptimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
         *,
+        ns_dtype: str | None = None,
         provider: str | None = None,
     ) -> None:
         defaults = {
@@ -268,5 +269,6 @@ class Muon(TorchOptimizer):
             "eps": eps,
             "ns_steps": ns_steps,
             "adjust_lr_fn": adjust_lr_fn,
+            "ns_dtype": ns_dtype,
         }
         super().__init__(params, defaults, provider)

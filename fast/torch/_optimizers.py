@@ -19,6 +19,7 @@ from torch import Tensor
 
 from fast.device import mode
 from fast.device.dtypes import KERNELS
+from fast.optim._hypers import NOT_OF_TORCH
 from fast.optim._rule import Rule
 from fast.optim._state import unused
 from fast.torch import _checks
@@ -124,6 +125,7 @@ class TorchOptimizer(torch.optim.Optimizer):
         return _checks.read_hyper(who, self.rule, group)
 
     def _check_loaded(self, who: str, group: dict[str, Any], own: Mapping[str, Any]) -> None:
+        group.update({n: own[n] for n in NOT_OF_TORCH if n in own and n not in group})
         needed = (*_checks.names(self.rule), *_checks.telling(self.rule))
         _checks.check_loaded_keys(who, group, needed, own)
         group.update(dict.fromkeys(_checks.HOW))

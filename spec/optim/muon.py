@@ -19,8 +19,11 @@ C5  ns_steps is an int from 0 to 99.
 C6  nesterov is True or False.
 C7  adjust_lr_fn is None, "original" or "match_rms_adamw".
 C8  a parameter is a matrix.
+C9  ns_dtype is None or "bf16".
 
-The iteration has the dtype of the update (CHOICE; torch rounds all of it to bfloat16).
+The iteration has the dtype of the update (CHOICE). With ns_dtype "bf16" it is torch's: u,
+max(|u|, eps), every X and G, and the factor ns_b * G + ns_c * G G are rounded to bfloat16, each
+once. A world of exact numbers rounds nothing.
 
 Reference: Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024; PyTorch's
 torch.optim.Muon.
@@ -53,12 +56,15 @@ from spec.optim._hypers import (
     need_sizes,
 )  # fmt: skip
 from spec.optim._optimizer import Hypers, Optimizer, Repeated
-from spec.scalar import divide, lift, maximum, sqrt, square, sum_over
+from spec.scalar import divide, in_bf16, lift, maximum, sqrt, square, sum_over
 from spec.tensor import zip_map
 from spec.worlds import is_number
 
 RATES = (None, "original", "match_rms_adamw")
 """How the rate may follow from the extents of a matrix; None is the original way."""
+
+DTYPES = (None, "bf16")
+"""In which dtype an iteration may run; None is that of the update."""
 
 MOST_STEPS = 99
 """The most iterations of an update."""
@@ -78,9 +84,10 @@ class Muon:
     eps: float = 1e-7
     ns_steps: int = 5
     adjust_lr_fn: str | None = None
+    ns_dtype: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what breaks C1 to C7."""
+        """Refuse what breaks C1 to C7, or C9."""
         need_sizes("muon C1", self, "lr", "weight_decay")
         need_betas("muon C2", self, "momentum")
         for name in ("ns_a", "ns_b", "ns_c"):
@@ -95,6 +102,9 @@ class Muon:
         if self.adjust_lr_fn not in RATES:
             rule = f"adjust_lr_fn is one of {', '.join(map(repr, RATES))}"
             raise refuse("muon C7", rule, repr(self.adjust_lr_fn))
+        if self.ns_dtype not in DTYPES:
+            rule = f"ns_dtype is one of {', '.join(map(repr, DTYPES))}"
+            raise refuse("muon C9", rule, repr(self.ns_dtype))
 
 
 @dataclass(frozen=True)
@@ -126,6 +136,7 @@ def update(
 
 def started(direction: AnyTensor, hyper: Muon) -> AnyTensor:
     """Return the first X, of which no singular value is above 1, with no more rows than columns."""
+    direction = _held(direction, hyper)
     entries = direction.data
 
     def squared(k: int) -> Any:
@@ -133,23 +144,25 @@ def started(direction: AnyTensor, hyper: Muon) -> AnyTensor:
 
     norm = sqrt(sum_over(len(entries), squared))
     length = maximum(norm, lift(norm, Fraction(hyper.eps)))
+    if hyper.ns_dtype is not None:
+        length = in_bf16(length)
 
     def entry(u: Any) -> Any:
         return divide(u, length)
 
-    return _lying(direction).map(entry)
+    return _held(_lying(direction).map(entry), hyper)
 
 
 def iterated(x: AnyTensor, hyper: Muon) -> AnyTensor:
     """Return the next X: every singular value s becomes ns_a s + ns_b s^3 + ns_c s^5."""
-    gram = product(x, _transposed(x))
-    factor = _mixed(Fraction(hyper.ns_b), gram, Fraction(hyper.ns_c), product(gram, gram))
+    gram = _held(product(x, _transposed(x)), hyper)
+    mixed = _mixed(Fraction(hyper.ns_b), gram, Fraction(hyper.ns_c), product(gram, gram))
     kept = Fraction(hyper.ns_a)
 
     def entry(s: Any, change: Any) -> Any:
         return lift(s, kept) * s + change
 
-    return zip_map(entry, x, product(factor, x))
+    return _held(zip_map(entry, x, product(_held(mixed, hyper), x)), hyper)
 
 
 def moved(parameter: AnyTensor, x: AnyTensor, hyper: Muon) -> AnyTensor:
@@ -185,6 +198,11 @@ def _mixed(a: Fraction, x: AnyTensor, b: Fraction, y: AnyTensor) -> AnyTensor:
         return lift(s, a) * s + lift(t, b) * t
 
     return zip_map(entry, x, y)
+
+
+def _held(x: AnyTensor, hyper: Muon) -> AnyTensor:
+    """Return x as an iteration holds it."""
+    return x if hyper.ns_dtype is None else x.map(in_bf16)
 
 
 def _transposed(x: AnyTensor) -> AnyTensor:
@@ -230,6 +248,7 @@ optimizer = Optimizer(
         "ns_a": (3.4445, 1.5), "ns_b": (-4.775, -0.5), "ns_c": (2.0315, 0.0),
         "eps": (1e-7, 1e-3, 1.0), "ns_steps": (1, 0, 2),
         "adjust_lr_fn": (None, "match_rms_adamw", "original")},
+    extras={"ns_dtype": DTYPES},
     alone=("lr", "weight_decay", "momentum", "eps", "ns_steps"),
     refused=(
         *(("C1", {name: bad}) for name in ("lr", "weight_decay") for bad in NO_SIZES),
@@ -239,5 +258,6 @@ optimizer = Optimizer(
         *(("C5", {"ns_steps": bad}) for bad in (-1, 100, 2.5)),
         *(("C6", {"nesterov": bad}) for bad in NO_FLAGS),
         *(("C7", {"adjust_lr_fn": bad}) for bad in ("adamw", "")),
+        *(("C9", {"ns_dtype": bad}) for bad in ("fp16", "bfloat16", "")),
     ),
 )  # fmt: skip

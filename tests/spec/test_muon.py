@@ -12,6 +12,7 @@ import pytest
 from spec.op import AnyTensor, Rejected
 from spec.optim import muon
 from spec.optim.muon import Muon, State
+from spec.rounded import BINARY32, Rounded
 from spec.session import Session
 from spec.tensor import tensor
 
@@ -108,6 +109,46 @@ def test_a_number_that_is_none_spreads_over_the_matrix() -> None:
 def test_a_matrix_without_entries_stays() -> None:
     empty: AnyTensor = tensor([[], []])
     assert muon.update(empty, empty, muon.init(empty), Muon())[0] == empty
+
+
+def test_exact_numbers_see_nothing_of_bf16() -> None:
+    hyper = Muon(ns_a=2.0, ns_b=-1.5, ns_c=0.5)
+    x = tensor([[Fraction(1, 3), 0], [Fraction(1, 7), 1]])
+    assert muon.iterated(x, replace(hyper, ns_dtype="bf16")) == muon.iterated(x, hyper)
+    wide = left(NOTHING.nested(), [[3.0, 1.0], [-1.0, 2.0]], PLAIN)
+    assert wide == left(
+        NOTHING.nested(), [[3.0, 1.0], [-1.0, 2.0]], replace(PLAIN, ns_dtype="bf16")
+    )
+
+
+def in_binary32(*numbers: float) -> AnyTensor:
+    return tensor([[Rounded(BINARY32, Fraction(x)) for x in numbers]])
+
+
+def test_an_iteration_in_bf16_rounds_what_torch_rounds() -> None:
+    # Of x = 1, G = 1: the factor -1 - 2^-9 becomes -1, of which 1 + 3 * 2^-9 becomes 1 + 2^-7.
+    hyper = Muon(ns_a=2 + 3 * 2.0**-9, ns_b=-1 - 2.0**-9, ns_c=0.0, ns_dtype="bf16")
+    assert muon.iterated(in_binary32(1.0), hyper) == in_binary32(1 + 2.0**-7)
+    assert muon.iterated(in_binary32(1.0), replace(hyper, ns_dtype=None)) == in_binary32(
+        1 + 2.0**-8
+    )
+    # x x becomes 1 + 2^-6 of x = 1 + 2^-7, whose square has a bit more.
+    hyper = Muon(ns_a=0.0, ns_b=1.0, ns_c=0.0, ns_dtype="bf16")
+    assert muon.iterated(in_binary32(1 + 2.0**-7), hyper) == in_binary32(1 + 3 * 2.0**-7)
+
+
+def test_in_bf16_the_direction_and_its_length_are_rounded_before_they_are_divided() -> None:
+    hyper = replace(PLAIN, ns_dtype="bf16")
+    # 1 + 2^-9 becomes 1, and so does its length.
+    assert muon.started(in_binary32(1 + 2.0**-9), hyper) == in_binary32(1.0)
+    # The length of 255 and 24 is 256.13, and 255 / 256 is a number of bf16.
+    assert muon.started(in_binary32(255.0, 24.0), hyper) == in_binary32(255 / 256, 24 / 256)
+    assert muon.started(in_binary32(2.0), replace(hyper, eps=256.5)) == in_binary32(2.0**-7)
+
+
+def test_what_is_no_dtype_of_an_iteration_is_refused_by_the_names_of_those_that_are() -> None:
+    with pytest.raises(Rejected, match=r"^muon C9: ns_dtype is one of None, 'bf16'.*'fp16'"):
+        Muon(ns_dtype="fp16")
 
 
 def test_what_is_no_matrix_is_refused_before_anything_changes() -> None:

@@ -75,7 +75,11 @@ class TorchOptimizer:
         return self._class([named], **{k: v for k, v in named.items() if k != "params"})
 
     def _named(self, group: dict[str, Any]) -> dict[str, Any]:
-        """Return a group as torch has it: tensors, and tuples of what it joins."""
+        """Return a group as torch has it: tensors, and tuples of what it joins.
+
+        The dtype of an iteration is not torch's to ask for: it iterates in bf16.
+        """
+        group.pop("ns_dtype", None)
         group["params"] = [self._params[k] for k in group["params"]]
         for whole, parts in TUPLES.items():
             if {*parts} <= {*self.page.arguments}:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from equivalence.worlds import bounded, number, past, storage
 from equivalence.worlds.bounded import Bounded
+from equivalence.worlds.contract import BF16
 from equivalence.worlds.kinds import ANYTHING, NOT_A_NUMBER, judged
 from equivalence.worlds.special_values.sets import SpecialValues, beyond
+from spec import scalar
 
 ONE_FORM, MANY_FORMS, LEAVING_FORMS, LARGE_FORMS = 0, 1, 2, 3
 """How a formula may be evaluated: step by step as it stands; in other forms, equal on paper; in
@@ -59,6 +61,15 @@ def _saved(x: SpecialValues) -> SpecialValues:
     if found.finite is None or x.finite is None:
         return found
     return SpecialValues(x.line, found.kinds, past.around(found.finite, x.finite.v))
+
+
+@scalar.in_bf16.register(SpecialValues)
+def _in_bf16(x: SpecialValues) -> SpecialValues:
+    if x.finite is None:
+        return x
+    found = x.line.within(scalar.in_bf16(x.finite), BF16.max_finite)
+    x.line.left |= bool(found.kinds)
+    return SpecialValues(x.line, x.kinds | found.kinds, found.finite, x.beside)
 
 
 @storage.narrowly.register(SpecialValues)

@@ -224,6 +224,11 @@ def _saved(x: Many) -> Many:
     return Many(x.v, current().widths.passed(x.v, x.b))
 
 
+@scalar.in_bf16.register(Many)
+def _in_bf16(x: Many) -> Many:
+    return Many(x.v, current().widths.in_bf16(x.v, x.b))
+
+
 @narrowly.register(Many)
 def _narrowly(total: Many, size: Many, count: int) -> Many:
     b = 0.0 if total.b is None else total.b

@@ -111,7 +111,7 @@ class Widths:
         self.stable = steps.stable
         self.step, *self.later = map(Rounder, steps.plain)
         self.spare = Rounder(steps.plain[0]._replace(format=SPARE))
-        self.storage = Rounder(steps.last)
+        self.storage, self.bf16 = Rounder(steps.last), Rounder(steps.to_bf16)
         self.unit, self.eta = self.step.unit, self.step.eta
         for rounder in self.later:
             self.unit, self.eta = self.unit + rounder.unit, self.eta * 2 + rounder.eta
@@ -255,10 +255,19 @@ class Widths:
 
     def passed(self, v: Doubles, b: Bound) -> Bound:
         """Return the bound of a number after rounding to storage, on the way or last."""
-        if b is None:
-            held = self.storage.holds(v)
-            return None if bool(np.all(held)) else np.where(held, 0.0, self.storage.widened(v, 0.0))
-        return self.storage.widened(v, b) if self.steps.stores else b
+        return _narrowed(self.storage, self.steps.stores, v, b)
+
+    def in_bf16(self, v: Doubles, b: Bound) -> Bound:
+        """Return the bound of a number after rounding to bf16, on the way."""
+        return _narrowed(self.bf16, self.steps.narrows, v, b)
+
+
+def _narrowed(to: Rounder, rounds: bool, v: Doubles, b: Bound) -> Bound:
+    """Return the bound of a number after rounding; exact numbers of the format stay."""
+    if b is None:
+        held = to.holds(v)
+        return None if bool(np.all(held)) else np.where(held, 0.0, to.widened(v, 0.0))
+    return to.widened(v, b) if rounds else b
 
 
 def _places(terms: Doubles) -> int:

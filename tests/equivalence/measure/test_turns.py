@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 
 from equivalence.backends import load
+from equivalence.budgets.outcome import too_wide
 from equivalence.cases.call import Recipe, attribute_pairs
 from equivalence.cases.updates.spec import Event, UpdateSpec
 from equivalence.measure.update import Judging, measure_update
@@ -28,6 +30,21 @@ class Inexact(Muon):
     def turned(self, x: Tensor, h: Hyper, turn: int) -> Tensor:
         own = {**h, "ns_a": h["ns_a"] * (1 + 3e-5)} if turn == self.turn else h
         return super().turned(x, own, turn)
+
+
+class InBf16(Muon):
+    """The iteration is torch's, in bf16; in one turn a coefficient is off by a tenth."""
+
+    turn = -1
+
+    def orthogonal(self, u: Tensor, h: Hyper) -> Tensor:
+        return super().orthogonal(u.bfloat16(), h).float()
+
+    def turned(self, x: Tensor, h: Hyper, turn: int) -> Tensor:
+        own = {**h, "ns_a": h["ns_a"] * 1.1} if turn == self.turn else h
+        gram = x @ x.t()
+        factor = torch.addmm(gram, gram, gram, beta=own["ns_b"], alpha=own["ns_c"])
+        return torch.addmm(x, factor, x, beta=own["ns_a"])
 
 
 class Backend:
@@ -66,6 +83,21 @@ def test_right_turns_pass_and_every_number_is_judged(rate: str | None) -> None:
     outcome = measure_update(Backend(Muon), case(hyper={"adjust_lr_fn": rate}), CONTRACT)
     assert not outcome.failed, outcome.detail
     assert outcome.judged and not outcome.wide and not outcome.unconstrained
+
+
+@pytest.mark.parametrize("turn", range(5))
+def test_a_mistake_of_any_one_turn_in_bf16_is_seen(turn: int) -> None:
+    wrong = type("Wrong", (InBf16,), {"turn": turn})
+    assert measure_update(Backend(wrong), case(hyper={"ns_dtype": "bf16"}), CONTRACT).failed
+
+
+def test_turns_in_bf16_pass_where_they_are_asked_for_and_nearly_all_of_their_budgets_count() -> (
+    None
+):
+    outcome = measure_update(Backend(InBf16), case(hyper={"ns_dtype": "bf16"}), CONTRACT)
+    assert not outcome.failed, outcome.detail
+    assert not too_wide(outcome.judged, outcome.wide) and not outcome.unconstrained
+    assert measure_update(Backend(InBf16), case(), CONTRACT).failed
 
 
 def test_a_state_that_was_loaded_is_handed_on() -> None:
