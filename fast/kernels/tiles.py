@@ -103,8 +103,8 @@ _TF32_TURNED = _TF32._replace(
     small_in_batch=_TF32.small_in_batch._replace(bits=32),
 )
 
-# One group of warps takes 3 to 8 % less time than two, on an H200, in products of 4096 x 4096 x 4096
-# and in those of a layer of 768 and 3,072 units over 16,384 rows.
+# One group of warps takes 3 to 8 % less time than two, on an H200: in products of 4096 x 4096 x
+# 4096, and in those of a layer of 768 and 3,072 units over 16,384 rows.
 _HALF_OF_ONE_GROUP = _HALF._replace(large=_HALF.large._replace(warps=4))
 
 # With three stages a batch of rows times columns spills: it is compiled for 80 registers.

@@ -61,6 +61,7 @@ def test_a_manifest_that_is_none(text: str, said: str, run: Path) -> None:
         ("parameters", ["w1"], "digits_mlp has the parameters w1, b1, w2, b2"),
         ("parameters", ["w1", "w1", "w2", "b2"], "names a parameter twice"),
         ("provider", "cuda", "cannot judge the provider 'cuda'; known: aten, triton"),
+        ("ring", "interpreted", "the provider aten are taken on one of host, device"),
         ("program", ["digits_mlp"], "cannot judge the program ['digits_mlp']"),
         ("steps", ["first"], "manifest.json cannot be read"),
         ("steps", 3, "manifest.json cannot be read"),

@@ -85,6 +85,14 @@ def test_right_steps_pass_as_recorded_and_as_taken_again(run: Path) -> None:
     assert steps_document(judged)["conformant"] is True
 
 
+def test_steps_of_a_gpu_are_judged_by_what_a_gpu_may_do(run: Path) -> None:
+    path = run / "steps" / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**manifest, "ring": "device"}), encoding="utf-8")
+    first, *_ = judge_run(run).steps
+    assert first.provider == "aten-device" and first.conformant
+
+
 @pytest.mark.parametrize(
     ("tensor", "part"),
     [

@@ -144,6 +144,7 @@ def test_the_command_trains_another_network_with_folds(net: str, tmp_path: Path)
     assert command(tmp_path / "out", "--net", net, "--folds", "2", "--keep-steps", "1") == 0
     manifest = json.loads((tmp_path / "out" / "steps" / "manifest.json").read_text())
     assert manifest["program"] == f"digits_{net}"
+    assert manifest["ring"] == "host", "of the provider aten on a CPU"
     assert manifest.get("buffers", []) == [*NETWORKS[net].buffers(1)]
     with safe_open(tmp_path / "out" / "parameters.safetensors", framework="np") as found:
         kept = set(found.keys())
