@@ -32,6 +32,7 @@ TF32: ContextVar[bool] = ContextVar("tf32", default=False)
 """Whether products of fp32 inputs may round them to tf32; a session's precision sets it."""
 
 GROUP = 8
+BENT_WARPS = 8
 _SIZES = ["m", "n", "k", "length", "biased"]
 _STRIDES = ["xm", "xk", "yk", "yn"]
 
@@ -251,7 +252,9 @@ def bent_product(
     else:
         launch(
             _bent_kernel, (count,),
-            z, straight, x, y, _in_steps(bias), m, n, k, *x.stride(), *y.stride(), FN=fn, **meta,
+            z, straight, x, y, _in_steps(bias), m, n, k, *x.stride(), *y.stride(), FN=fn,
+            # A curve of what one group of warps holds of a large tile would spill registers.
+            **{**meta, "num_warps": BENT_WARPS if meta["BLOCK_N"] == 128 else meta["num_warps"]},
         )  # fmt: skip
     return z, straight
 

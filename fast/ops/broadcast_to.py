@@ -71,6 +71,10 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     return (total.to(cotangent.dtype).reshape(source),)
 
 
+MOST_KERNELS = 5
+"""The copy by two axes, and by more; sums over rows and over columns, and those of chunks."""
+
+
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
     """Yield a vector repeated over rows, over columns, and over both sides of its axis."""
     x = torch.ones(256, dtype=dtype)

@@ -32,7 +32,7 @@ REORDERED = (
     Reordered(
         name="reduction: other tiles",
         file="fast/kernels/rows/reduce.py",
-        before="ROW_TILE, COLUMN_TILE = (8, 256), (64, 16)",
+        before="ROW_TILE, COLUMN_TILE = (8, 256), (128, 16)",
         after="ROW_TILE, COLUMN_TILE = (2, 16), (4, 4)",
         catchers=("sum value fp32",),
         why="More additions in sequence, fewer in a tree: any order of a sum is legal.",
