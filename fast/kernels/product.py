@@ -25,8 +25,8 @@ from fast.device.dtypes import NARROW, wide
 from fast.device.launch import launch
 from fast.device.mode import ring, tl, triton
 from fast.kernels import checks, tiles
-from fast.kernels.elementwise import pointwise
 from fast.kernels.split_k import add_parts, cut, scratch
+from fast.kernels.turned import turned
 
 TF32: ContextVar[bool] = ContextVar("tf32", default=False)
 """Whether products of fp32 inputs may round them to tf32; a session's precision sets it."""
@@ -207,7 +207,7 @@ def product(
     What is not to be `stored` in the dtype of x is left in fp32, as its sums are.
     """
     checks.for_kernels(x)
-    x, y = _turned(x, y, tf32)
+    x, y = turned(x, y, tf32)
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype if stored else torch.float32, device=x.device)
     count, meta = _tiled(x, y, tf32)
@@ -236,7 +236,7 @@ def bent_product(
 ) -> tuple[Tensor, Tensor | None]:
     """Return fn(x @ y + bias), and x @ y + bias if it is to be kept; the last launch makes both."""
     checks.for_kernels(x)
-    x, y = _turned(x, y, tf32)
+    x, y = turned(x, y, tf32)
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype, device=x.device)
     straight = torch.empty_like(z) if keep else None
@@ -262,7 +262,7 @@ def bent_product(
 def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
     """Return x @ y at each place of a batch, in fresh contiguous storage."""
     checks.for_kernels(x)
-    x, y = _turned(x, y, tf32)
+    x, y = turned(x, y, tf32)
     (batch, m, k), n = x.shape, y.shape[2]
     z = torch.empty((batch, m, n), dtype=x.dtype, device=x.device)
     count, meta = _tiled(x, y, tf32)
@@ -275,21 +275,6 @@ def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
     if parts > 1:
         add_parts(z, to)
     return z
-
-
-def _turned(x: Tensor, y: Tensor, tf32: bool) -> tuple[Tensor, Tensor]:
-    """Return the operands as their tile reads them fastest: the same numbers, perhaps copied."""
-    left, right = tiles.turns(x, y, tf32)
-    return _along_the_other(x) if left else x, _along_the_other(y) if right else y
-
-
-def _along_the_other(operand: Tensor) -> Tensor:
-    """Copy matrices to lie along their other axis; one that a batch repeats is copied once."""
-    if operand.dim() == 3 and operand.stride(0) == 0:
-        return _along_the_other(operand[0]).expand(operand.shape)
-    if operand.stride(-1) == 1:
-        return pointwise.copy(operand.mT).mT
-    return pointwise.copy(operand)
 
 
 def _tiled(x: Tensor, y: Tensor, tf32: bool) -> tuple[int, dict[str, Any]]:

@@ -18,7 +18,7 @@ from equivalence.sessions.graphs import examine
 from equivalence.sessions.numbers import normal
 from equivalence.sessions.programs import started
 from equivalence.sessions.stateful.bad import KINDS
-from equivalence.sessions.stateful.machine import NAMES as ELEMENTS
+from equivalence.sessions.stateful.machine import ANY
 from equivalence.sessions.stateful.operands import Offer, operands
 from equivalence.sessions.stateful.rules import NAMES, Rules
 from equivalence.sessions.stateful.run import Run
@@ -124,7 +124,7 @@ def use(names: list[str]) -> None:
     for name in names:
         known = {here: entry.bits for here, entry in run.model.intact()}
         found = operands(name, Offer(known, [], run.provider, run.precision), (0, 0, 0))
-        assert name in ELEMENTS.elements, name
+        assert name in ANY.elements, name
         assert (found is None) == (OPS[name].results is not None), name
         if found is not None:
             run.op(name, found[0], **found[1])
