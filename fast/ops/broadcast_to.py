@@ -72,7 +72,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
 
 
 MOST_KERNELS = 5
-"""The copy by two axes, and by more; sums over rows and over columns, and those of chunks."""
+"""The copy; sums over rows, over columns in one piece or in fp32 chunks, and of the chunks."""
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:

@@ -31,7 +31,7 @@ from fast.kernels.page import Op, Value, Vjp
 
 BLOCK = 1024
 MAX_INPUTS = 3
-MAX_RANK, FEW = 4, 2
+MAX_RANK = 4
 SLAB = 2**30
 _POINTERS = ["z0", "z1", "x0", "x1", "x2"]
 _STRIDES = [f"t{i}{axis}" for i in range(MAX_INPUTS) for axis in range(MAX_RANK)]
@@ -135,23 +135,18 @@ def _strided_kernel(
     t10: tl.int64, t11: tl.int64, t12: tl.int64, t13: tl.int64,
     t20: tl.int64, t21: tl.int64, t22: tl.int64, t23: tl.int64, scalars,
     FN: tl.constexpr, PLACES: tl.constexpr, BACK: tl.constexpr, TURNS: tl.constexpr,
-    INPUTS: tl.constexpr, RESULTS: tl.constexpr, FEW: tl.constexpr, BLOCK: tl.constexpr,
+    INPUTS: tl.constexpr, RESULTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     strides = ((t00, t01, t02, t03), (t10, t11, t12, t13), (t20, t21, t22, t23))
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     i3 = index % n3
-    i2 = index // n3
-    # To divide takes longer than to read, and most tensors have two axes after they are merged.
-    i1 = 0 if FEW else i2 // n2
-    if not FEW:
-        i2 = i2 % n2
+    i2 = index // n3 % n2
+    i1 = index // n3 // n2 % n1
+    i0 = index // n3 // n2 // n1
     offsets = ()
     for i in tl.static_range(INPUTS):
         t = strides[i]
-        offset = i2 * t[2] + i3 * t[3]
-        if not FEW:
-            offset += i1 // n1 * t[0] + i1 % n1 * t[1]
-        offsets += (offset,)
+        offsets += (i0 * t[0] + i1 * t[1] + i2 * t[2] + i3 * t[3],)
     inputs = (x0, x1, x2)
     _tile(FN, PLACES, BACK, TURNS, INPUTS, RESULTS,
           z0, z1, needs, index, inputs, offsets, index < n, scalars)  # fmt: skip
@@ -266,7 +261,6 @@ def run(
     if flat:
         launch(_flat_kernel, grid, *pointers, needs, n, scalars, **meta)
         return
-    meta["FEW"] = len(sizes) <= FEW
     strides = (*strides, *((),) * (MAX_INPUTS - len(strides)))
     steps = [step for walk in strides for step in _padded(walk, 0)]
     sizes = _padded(sizes, 1)[1:]
