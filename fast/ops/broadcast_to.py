@@ -71,10 +71,6 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     return (total.to(cotangent.dtype).reshape(source),)
 
 
-MOST_KERNELS = 5
-"""The copy; sums over rows, over columns in one piece or in fp32 chunks, and of the chunks."""
-
-
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
     """Yield a vector repeated over rows, over columns, and over both sides of its axis."""
     x = torch.ones(256, dtype=dtype)
