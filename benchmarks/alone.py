@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from multiprocessing import get_context
-from types import TracebackType
 from typing import Any
 
 from benchmarks.report import Row
@@ -33,7 +31,7 @@ class Alone(AbstractContextManager["Alone"]):
             self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
         try:
             found = self._pool.submit(call, *given).result()
-        except (Exception, BrokenProcessPool) as error:
+        except Exception as error:
             said = f"{type(error).__name__}: {error}".splitlines()[0]
             print(f"{name}: {said}", file=sys.stderr, flush=True)
             found = [{"name": name, "status": "error", "error": said}]
@@ -46,11 +44,6 @@ class Alone(AbstractContextManager["Alone"]):
             self._pool.shutdown(wait=True)
             self._pool = None
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the process."""
         self._end()

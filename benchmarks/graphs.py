@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.engines import APART
 from benchmarks.report import Row
 from benchmarks.timing import paired
 from benchmarks.works import WORKS, Work
@@ -25,10 +26,6 @@ STEPS = 8
 
 WARM = 3
 """So many steps torch takes before one is captured."""
-
-APART = 1e-3
-"""How far, relative to torch's, a loss after those steps may be: a net that is wired otherwise
-differs by more."""
 
 PAIRS = 20
 LR = 1e-3

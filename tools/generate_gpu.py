@@ -47,8 +47,8 @@ hand. A replay clips gradients, and so does the graph beside it; the two of torc
 
 A ratio is the time of the provider `triton` over that of `aten` on the device, without what the
 host needs to start it. `aten` computes an op by torch's own kernels, often by several. Their
-numbers are as wide: sums are fp32, and each result is rounded once. Inputs have {elements} numbers,
-where an op has no size of its own in `benchmarks/kernels.py`. Caches are cold.
+numbers are as wide: sums are fp32, and each result is rounded once. Inputs have 8192 x 4096
+numbers, where an op has no size of its own in `benchmarks/kernels.py`. Caches are cold.
 
 {kernels}
 
@@ -80,7 +80,6 @@ def page(path: Path) -> str:
         right="\n".join(right(results)),
         steps=max(row.get("steps", 0) for row in results["graphs"]),
         graphs="\n".join(steps(results["graphs"])),
-        elements="8192 x 4096",
         kernels="\n".join(ops(results["kernels"])),
         count=len(ratios),
         faster=sum(ratio < 1 for ratio in ratios),

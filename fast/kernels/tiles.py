@@ -150,21 +150,24 @@ def chosen(x: Tensor, y: Tensor, tf32: bool) -> tuple[str, Tile, int]:
     """Return which tile a product of two matrices takes, by its name in `Tiles`, and their unit."""
     unit = unit_of(x, y)
     name = _name(x, y, unit)
-    dtype = "tf32" if tf32 and x.dtype is torch.float32 else OF[x.dtype].name
-    tile: Tile = getattr(TABLE[target(), dtype], name)
+    tile: Tile = getattr(TABLE[_asked(x, tf32)], name)
     return name, tile, unit
 
 
 def turns(x: Tensor, y: Tensor, tf32: bool) -> tuple[bool, bool]:
     """Say which operands of a product are to be copied, to lie along their other axis."""
-    dtype = "tf32" if tf32 and x.dtype is torch.float32 else OF[x.dtype].name
-    turn = TURNS.get((target(), dtype), Turn())
+    turn = TURNS.get(_asked(x, tf32), Turn())
     left = turn.left is not None and (x.stride(-1) == 1) is not turn.left
     right = turn.right is not None and (y.stride(-1) != 1) is not turn.right
     left, right = left and y.shape[-1] >= turn.least, right and x.shape[-2] >= turn.least
     if not (left or right) or _name(x, y, unit_of(x, y)) != "large":
         return False, False
     return left, right
+
+
+def _asked(x: Tensor, tf32: bool) -> tuple[str, str]:
+    """Return the target and the dtype by which a product is looked up."""
+    return target(), "tf32" if tf32 and x.dtype is torch.float32 else OF[x.dtype].name
 
 
 def _name(x: Tensor, y: Tensor, unit: int) -> str:
