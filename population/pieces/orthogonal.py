@@ -55,3 +55,25 @@ class Muon(Stepper):
         """Return the next X."""
         gram = x @ x.t()
         return h["ns_a"] * x + (h["ns_b"] * gram + h["ns_c"] * gram @ gram) @ x
+
+
+class MuonInBf16(Muon):
+    """With ns_dtype "bf16": whatever the iteration holds is rounded to bfloat16 once."""
+
+    def orthogonal(self, u: Tensor, h: Hyper) -> Tensor:
+        """Hold the direction in the dtype that is asked for, and iterate in it."""
+        if h["ns_dtype"] is None:
+            return super().orthogonal(u, h)
+        return super().orthogonal(u.to(torch.bfloat16), h).to(u.dtype)
+
+    def turned(self, x: Tensor, h: Hyper, turn: int) -> Tensor:
+        """Return the next X: both mixtures are of fp32 numbers, and stored narrow."""
+        if x.dtype == torch.float32:
+            return super().turned(x, h, turn)
+        gram = self.factor(x @ x.t(), h)
+        return (h["ns_a"] * x.float() + gram.float() @ x.float()).to(x.dtype)
+
+    def factor(self, gram: Tensor, h: Hyper) -> Tensor:
+        """Return what X is multiplied by."""
+        g = gram.float()
+        return (h["ns_b"] * g + h["ns_c"] * g @ g).to(gram.dtype)

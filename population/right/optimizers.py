@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from equivalence.backends.torch.optim import TorchOptimizer
-from population.pieces.orthogonal import Muon
+from population.pieces.orthogonal import Muon, MuonInBf16
 from population.pieces.steppers import Adam, AdamW, Hyper, Sgd, State, Stepper
 from population.record import right
 
@@ -285,3 +285,13 @@ class tall_as_it_stands(Muon):
             gram = x.t() @ x
             x = h["ns_a"] * x + x @ (h["ns_b"] * gram + h["ns_c"] * gram @ gram)
         return x
+
+
+@right("muon", "optimizer", source="torch.optim.Muon", extras=("ns_dtype",))
+class narrow_products_that_are_added_to(MuonInBf16):
+    """In bfloat16 both mixtures are torch's addmm, which rounds once."""
+
+    def turned(self, x: Tensor, h: Hyper, turn: int) -> Tensor:
+        gram = x @ x.t()
+        factor = torch.addmm(gram, gram, gram, beta=h["ns_b"], alpha=h["ns_c"])
+        return torch.addmm(x, factor, x, beta=h["ns_a"])

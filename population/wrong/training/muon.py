@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from population.pieces.orthogonal import Muon
+from population.pieces.orthogonal import Muon, MuonInBf16
 from population.pieces.steppers import Hyper
 from population.record import wrong
 
@@ -75,3 +75,38 @@ class iterated_in_bfloat16(Muon):
 
     def turned(self, x: Tensor, h: Hyper, turn: int) -> Tensor:
         return super().turned(x.to(torch.bfloat16), h, turn).to(x.dtype)
+
+
+NARROW = ("ns_dtype",)
+"""The extra hyper-parameter of those that iterate in bfloat16 when they are asked to."""
+
+
+@wrong("muon", "precision", source="a moment kept in the dtype of the iteration", extras=NARROW)
+class moment_narrowed_with_the_iteration(MuonInBf16):
+    """Where the iteration is in bfloat16, the moment is rounded to it as well."""
+
+    def blended(self, b: Tensor, g: Tensor, h: Hyper) -> Tensor:
+        mean = super().blended(b, g, h)
+        return mean if h["ns_dtype"] is None else mean.to(torch.bfloat16).to(mean.dtype)
+
+
+@wrong(
+    "muon", "precision", source="a product in eight bits, with four of significand", extras=NARROW
+)
+class factor_of_four_bits(MuonInBf16):
+    """The factor between two products keeps four of its eight bits."""
+
+    def factor(self, gram: Tensor, h: Hyper) -> Tensor:
+        kept = super().factor(gram, h).view(torch.int16) & -16
+        return kept.view(torch.bfloat16)
+
+
+@wrong("muon", "structure", source="a branch that was tried on wide matrices alone", extras=NARROW)
+class narrow_and_tall_not_turned_back(MuonInBf16):
+    """In bfloat16 the result of a tall matrix is read by rows, and not turned back."""
+
+    def orthogonal(self, u: Tensor, h: Hyper) -> Tensor:
+        done = super().orthogonal(u, h)
+        if h["ns_dtype"] is None or u.shape[0] <= u.shape[1]:
+            return done
+        return done.t().reshape(u.shape)
