@@ -32,7 +32,6 @@ TF32: ContextVar[bool] = ContextVar("tf32", default=False)
 """Whether products of fp32 inputs may round them to tf32; a session's precision sets it."""
 
 GROUP = 8
-BENT_WARPS = 8
 _SIZES = ["m", "n", "k", "length", "biased"]
 _STRIDES = ["xm", "xk", "yk", "yn"]
 
@@ -240,8 +239,8 @@ def bent_product(
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype, device=x.device)
     straight = torch.empty_like(z) if keep else None
-    count, meta = _tiled(x, y, tf32)
     parts, length = cut(1, m, n, k)
+    count, meta = _tiled(x, y, tf32, bent=parts == 1)
     if parts > 1:
         to = scratch(z, parts)
         launch(
@@ -253,8 +252,7 @@ def bent_product(
         launch(
             _bent_kernel, (count,),
             z, straight, x, y, _in_steps(bias), m, n, k, *x.stride(), *y.stride(), FN=fn,
-            # A curve of what one group of warps holds of a large tile would spill registers.
-            **{**meta, "num_warps": BENT_WARPS if meta["BLOCK_N"] == 128 else meta["num_warps"]},
+            **meta,
         )  # fmt: skip
     return z, straight
 
@@ -277,7 +275,7 @@ def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
     return z
 
 
-def _tiled(x: Tensor, y: Tensor, tf32: bool) -> tuple[int, dict[str, Any]]:
+def _tiled(x: Tensor, y: Tensor, tf32: bool, bent: bool = False) -> tuple[int, dict[str, Any]]:
     """Return how many tiles a product of two matrices has, and how they are computed."""
     (m, _), n = x.shape[-2:], y.shape[-1]
     _, tile, unit = tiles.chosen(x, y, tf32)
@@ -288,7 +286,7 @@ def _tiled(x: Tensor, y: Tensor, tf32: bool) -> tuple[int, dict[str, Any]]:
         # The interpreter multiplies the bits of bf16 numbers.
         "WIDEN": half and ring() == "interpreted",
         "GROUP": GROUP, "BLOCK_M": tile.rows, "BLOCK_N": tile.columns, "BLOCK_K": tile.inner,
-        "num_warps": tile.warps, "num_stages": tile.stages,
+        "num_warps": (bent and tile.bent_warps) or tile.warps, "num_stages": tile.stages,
     }  # fmt: skip
 
 

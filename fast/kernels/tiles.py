@@ -28,6 +28,7 @@ class Tile(NamedTuple):
     inner           how much of the inner axis it reads at once
     warps, stages   how many warps compute it, and how many tiles are on their way
     bits            what a thread loads of an operand at once, at least, as the binary says
+    bent_warps      how many warps compute it where a curve bends it, if not as many
     """
 
     rows: int
@@ -36,6 +37,7 @@ class Tile(NamedTuple):
     warps: int
     bits: int
     stages: int = 3
+    bent_warps: int | None = None
 
 
 class Turn(NamedTuple):
@@ -104,8 +106,9 @@ _TF32_TURNED = _TF32._replace(
 )
 
 # One group of warps takes 3 to 8 % less time than two, on an H200: in products of 4096 x 4096 x
-# 4096, and in those of a layer of 768 and 3,072 units over 16,384 rows.
-_HALF_OF_ONE_GROUP = _HALF._replace(large=_HALF.large._replace(warps=4))
+# 4096, and in those of a layer of 768 and 3,072 units over 16,384 rows. A curve of what one group
+# holds would spill registers.
+_HALF_OF_ONE_GROUP = _HALF._replace(large=_HALF.large._replace(warps=4, bent_warps=8))
 
 # With three stages a batch of rows times columns spills: it is compiled for 80 registers.
 _FP32_OF_TWO_STAGES = _FP32._replace(single=_FP32.single._replace(stages=2))
