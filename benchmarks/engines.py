@@ -55,19 +55,36 @@ def ours(work: Work, kind: Callable[..., Session]) -> tuple[Step, Callable[[], f
 
 def eager(work: Work, loss: Callable[..., Any] | None = None) -> tuple[Step, Callable[[], float]]:
     """Torch, with its fused AdamW; `loss` may be a compiled one."""
-    program = loss or work.torch
-    params = [torch.from_numpy(value).requires_grad_() for value in work.parameters()]
-    optimizer = torch.optim.AdamW(params, LR, BETAS, EPS, DECAY, fused=True)
-    data = tuple(map(torch.from_numpy, work.data()))
+    taken = torch_step(work, loss)
     last: list[Any] = [None]
 
     def step() -> None:
-        last[0] = program(*params, *data)
-        optimizer.zero_grad(set_to_none=True)
-        last[0].backward()
-        optimizer.step()
+        last[0] = taken()
 
     return step, lambda: float(last[0].detach())
+
+
+def torch_step(
+    work: Work,
+    loss: Callable[..., Any] | None = None,
+    device: str = "cpu",
+    capturable: bool = False,
+) -> Callable[[], torch.Tensor]:
+    """Torch's step, with its fused AdamW; it returns the loss, and reads nothing on the host."""
+    program = loss or work.torch
+    params = [torch.from_numpy(value).to(device).requires_grad_() for value in work.parameters()]
+    data = tuple(torch.from_numpy(part).to(device) for part in work.data())
+    rules: dict[str, Any] = {"fused": True, "capturable": capturable}
+    optimizer = torch.optim.AdamW(params, LR, BETAS, EPS, DECAY, **rules)
+
+    def step() -> torch.Tensor:
+        found: torch.Tensor = program(*params, *data)
+        optimizer.zero_grad(set_to_none=True)
+        found.backward()
+        optimizer.step()
+        return found
+
+    return step
 
 
 def compiled_loss(work: Work) -> tuple[Step, Callable[[], float]]:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.engines import APART
+from benchmarks.engines import APART, LR, torch_step
 from benchmarks.report import Row
 from benchmarks.timing import paired
 from benchmarks.works import WORKS, Work
@@ -28,7 +28,6 @@ WARM = 3
 """So many steps torch takes before one is captured."""
 
 PAIRS = 20
-LR = 1e-3
 MOST_NORM = 1.0
 
 
@@ -92,32 +91,15 @@ def beside_torch(at: int, other: str) -> list[Row]:
         mine.step()
         found = theirs()
     if not work.draws:
-        torch.testing.assert_close(mine.seen()[0].cpu(), found.cpu(), rtol=APART, atol=0.0)
+        torch.testing.assert_close(mine.seen()[0].cpu(), found.detach().cpu(), rtol=APART, atol=0.0)
     ratio, own, its = paired(mine.timed, partial(waited, theirs), PAIRS)
     row = {"name": f"{work.name}: one graph / {other}, whole step", "status": "equal"}
     return [{**row, "ratio": ratio, "target": None, "ours_us": own * 1e6, "theirs_us": its * 1e6}]
 
 
-def eager(work: Work, device: str = "cuda", capturable: bool = False) -> Callable[[], Tensor]:
-    """Torch's step, with its fused AdamW; it returns the loss, which nobody reads on the host."""
-    params = [torch.from_numpy(x).to(device).requires_grad_() for x in work.parameters()]
-    data = tuple(torch.from_numpy(part).to(device) for part in work.data())
-    rules: dict[str, Any] = {"weight_decay": 1e-2, "fused": True, "capturable": capturable}
-    optimizer = torch.optim.AdamW(params, LR, **rules)
-
-    def step() -> Tensor:
-        loss: Tensor = work.torch(*params, *data)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    return step
-
-
 def captured(work: Work) -> Callable[[], Tensor]:
     """The same step of torch's as one graph, captured as its manual says."""
-    step = eager(work, capturable=True)
+    step = torch_step(work, device="cuda", capturable=True)
     aside = torch.cuda.Stream()
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
@@ -148,7 +130,7 @@ class Replay:
 
 
 THEIRS: Mapping[str, Callable[[Work], Callable[[], Tensor]]] = {
-    "torch eager": eager,
+    "torch eager": partial(torch_step, device="cuda"),
     "a graph of torch's": captured,
 }
 """The steps of torch's that a graph is timed beside."""
