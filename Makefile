@@ -36,7 +36,7 @@ FULL := lint types generated test $(LATER) kernels kernels-oldest races exact \
 REPORTS := $(patsubst %,build/%.json,$(BACKENDS) sizes-fast-aten sizes-torch exact-fast-aten exact-kernels)
 THOROUGH := engine-thorough conformance-fast-inductor-thorough laws $(SESSIONS:%=%-thorough) matrix-thorough sizes-interpreted flat
 
-.PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-oldest full \
+.PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-turn kernels-oldest full \
 	thorough exact laws dags bounds matrix matrix-thorough sizes sizes-interpreted flat bench newest \
 	engine engine-thorough gpu-cases gpu races strangers tiles clean
 
@@ -65,7 +65,7 @@ test-full-%: $(READY)
 	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -m full \
 		$(firstword $(wildcard tests/$* tests/test_$*.py proofs_$*))
 
-check: lint types generated conformance kernels races  ## format, lint, types, regenerated files, conformance, kernels, races
+check: lint types generated conformance kernels-turn races  ## format, lint, types, regenerated files, conformance, kernels, races
 
 lint: $(READY)
 	$(VPY) -m ruff format --check .
@@ -97,6 +97,12 @@ kernels: $(READY)  ## compile every kernel for two GPUs that need not be here
 	$(VPY) -m fast kernels --json build/kernels.json --against docs/kernels.json
 	$(VPY) -m tools.record_tiles --check
 	$(VPY) -m equivalence.runs.specializations
+
+# What a change compiles: the kernels of the pages that changed, and of a turn of the others.
+kernels-turn: $(READY)
+	$(VPY) -m fast kernels --ops $$($(VPY) -m tools.rotation) --json build/kernels-turn.json --against docs/kernels.json
+	$(VPY) -m tools.record_tiles --check
+	$(VPY) -m equivalence.runs.specializations --ops $$($(VPY) -m tools.rotation)
 
 # Another triton lies beside the pinned one and is found first. The GPU's host may have the oldest.
 .PRECIOUS: build/triton-%/.ready
