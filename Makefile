@@ -30,13 +30,13 @@ BACKENDS := fast-aten fast-triton-interpreted fast-inductor torch jax
 STATEFUL := aten-fp32 aten-bf16 triton-fp32 triton-bf16
 SESSIONS := programs trainers curvature $(STATEFUL:%=machine-%)
 LATER := $(patsubst %,test-full-%,notes equivalence fast house mutants benchmarks)
-FULL := lint types generated test $(LATER) kernels kernels-oldest races exact \
+FULL := lint types generated test $(LATER) kernels kernels-$(OLDEST) kernels-$(NEWEST) races exact \
 	$(BACKENDS:%=conformance-%) sizes triton-$(OLDEST) triton-$(NEWEST) newest \
 	$(SESSIONS:%=%-ci) dags bounds engine matrix bench
 REPORTS := $(patsubst %,build/%.json,$(BACKENDS) sizes-fast-aten sizes-torch exact-fast-aten exact-kernels)
 THOROUGH := engine-thorough conformance-fast-inductor-thorough laws $(SESSIONS:%=%-thorough) matrix-thorough sizes-interpreted flat
 
-.PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-turn kernels-oldest full \
+.PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-turn kernels-$(OLDEST) kernels-$(NEWEST) full \
 	thorough exact laws dags bounds matrix matrix-thorough sizes sizes-interpreted flat bench newest \
 	engine engine-thorough gpu-cases gpu races strangers tiles clean
 
@@ -109,8 +109,8 @@ kernels-turn: $(READY)
 build/triton-%/.ready: $(READY)
 	@$(VPY) tools/set_up.py build/triton-$* triton==$*
 
-kernels-oldest: build/triton-$(OLDEST)/.ready  ## the same with the oldest triton
-	PYTHONPATH=build/triton-$(OLDEST) $(VPY) -m fast kernels --target sm_80,sm_90 --json build/kernels-$(OLDEST).json
+kernels-$(OLDEST) kernels-$(NEWEST): kernels-%: build/triton-%/.ready  ## the same with another triton
+	PYTHONPATH=build/triton-$* $(VPY) -m fast kernels --json build/kernels-$*.json
 
 # docs/tritons.md says what was run.
 triton-%: build/triton-%/.ready

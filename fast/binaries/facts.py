@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fast.binaries.machines import MOST_REGISTERS
 from fast.errors import Rejected
 
 Row = Mapping[str, Any]
@@ -21,7 +22,6 @@ ESTIMATED = frozenset({"estimate", "traffic"})
 """What only `--facts` adds; it follows from the rest, or from what is not compiled."""
 
 ANEW = "python -m fast kernels --facts --json docs/kernels.json, then tools.generate_kernels"
-MOST_REGISTERS = 255
 
 
 def write(path: Path, rows: Sequence[Row], version: str) -> None:

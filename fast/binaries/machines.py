@@ -19,6 +19,8 @@ WARPS = 64
 BLOCKS = 32
 REGISTER_UNIT = 256
 """Registers are given to a warp in pieces of this many."""
+MOST_REGISTERS = 255
+"""The most registers of a thread."""
 WARP_UNIT = 4
 """Warps share registers by the four schedulers of a multiprocessor."""
 RESERVED = 1024
@@ -46,6 +48,12 @@ def occupancy(target: str, registers: int, shared: int, warps: int) -> Occupancy
     }
     limit = min(by, key=lambda name: by[name])
     return Occupancy(by[limit] * warps / WARPS, limit)
+
+
+def is_at_step(target: str, registers: int, shared: int, warps: int) -> bool:
+    """Say whether one more register for each thread would let fewer warps live at once."""
+    now, more = (occupancy(target, count, shared, warps) for count in (registers, registers + 1))
+    return registers < MOST_REGISTERS and more.share < now.share
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,13 @@ def _narrow(ptx: str, unit: int) -> bool:
     return len(_LOAD.findall(ptx)) >= unit * len(_WIDE_STORE.findall(ptx))
 
 
-def overuse(target: str, spills: int, shared: int) -> Iterator[str]:
-    """Name each resource of which a kernel takes too much."""
+def spilled(spills: int) -> Iterator[str]:
+    """Name the registers that a kernel keeps in memory, if any."""
     if spills:
         yield f"spills {spills} bytes of registers per thread"
+
+
+def overuse(target: str, shared: int) -> Iterator[str]:
+    """Name the shared memory of which a kernel takes too much."""
     if shared > SHARED[target]:
         yield f"needs {shared} bytes of shared memory; {target} has {SHARED[target]}"

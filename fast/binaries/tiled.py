@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fast.binaries import compilation, driving, machines, sass
+from fast.binaries import compilation, driving, machines, ptx_rules, sass
 from fast.device import launch
 from fast.device.dtypes import FP32, NAMED
 from fast.kernels import tiles
@@ -117,8 +117,7 @@ def faults(row: Mapping[str, Any]) -> Iterator[str]:
     shape = (config["BLOCK_M"], config["BLOCK_N"], config["BLOCK_K"], config["num_warps"])
     if shape != promised[:4]:
         yield f"is {_by(shape)}, and the table says {_by(promised[:4])}"
-    if row["spills"]:
-        yield f"spills {row['spills']} bytes of registers per thread"
+    yield from ptx_rules.spilled(row["spills"])
     wanted = TENSOR[row["target"]]
     if row["dtype"] != "fp32" and not any(name.startswith(wanted) for name in row["tensor"]):
         yield f"has no {wanted}, the product on tensor cores of {row['target']}"

@@ -103,10 +103,37 @@ def test_a_kernel_that_only_fills_needs_no_wide_loads() -> None:
 def test_what_a_page_declares_is_allowed() -> None:
     ptx = f"{WIDE} rsqrt.approx.ftz.f32 %f1, %f2;"
     assert not [*ptx_rules.violations(ptx, "_flat_kernel", {}, False, ("rsqrt.approx",))]
-    assert [*ptx_rules.overuse("sm_80", 8, 200 * 1024)] == [
-        "spills 8 bytes of registers per thread",
+    assert [*ptx_rules.overuse("sm_80", 200 * 1024)] == [
         "needs 204800 bytes of shared memory; sm_80 has 166912",
     ]
+
+
+@pytest.mark.parametrize(("kind", "codes"), [("traded", (0, 1)), ("broken", (1, 1))])
+def test_registers_kept_in_memory_for_more_warps_are_a_fault_beside_facts_alone(
+    kind: str,
+    codes: tuple[int, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def rows(targets: list[str], ops: list[str]) -> list[dict[str, Any]]:
+        said = {"broken": [], "traded": [], kind: [*ptx_rules.spilled(8)]}
+        config = {"direction": "value", "dtypes": "fp32"}
+        facts_of_it = {"registers": 80, "spills": 8, "shared": 0, "occupancy": 0.375}
+        return [
+            {"name": "exp._flat_kernel", "target": "sm_90", "config": config, "launches": [0],
+             **facts_of_it, **said}
+        ]  # fmt: skip
+
+    monkeypatch.setattr(compilation, "_compile", rows)
+    path = tmp_path / "facts.json"
+    assert main(["kernels", "--json", str(path)]) == codes[0]
+    said = capsys.readouterr()
+    counted = "1 keep a few registers in memory"
+    assert (counted in said.out, "spills 8 bytes" in said.err) == (kind == "traded", bool(codes[0]))
+    monkeypatch.setattr(facts, "differences", lambda *given: [])
+    assert main(["kernels", "--against", str(path)]) == codes[1]
+    assert "exp._flat_kernel for sm_90" in capsys.readouterr().err
 
 
 def test_too_many_kernels_of_one_op_are_a_fault() -> None:

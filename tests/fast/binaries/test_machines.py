@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fast.binaries import machines
-from fast.binaries.machines import MACHINES, Limit, estimate, occupancy, operations
+from fast.binaries.machines import MACHINES, Limit, estimate, is_at_step, occupancy, operations
 
 H100, H200 = MACHINES
 
@@ -25,6 +25,23 @@ H100, H200 = MACHINES
 def test_occupancy(registers: int, shared: int, warps: int, share: float, limit: Limit) -> None:
     found = occupancy("sm_90", registers, shared, warps)
     assert (found.share, found.limit) == (share, limit)
+
+
+@pytest.mark.parametrize(
+    ("registers", "shared", "warps", "step"),
+    [
+        (80, 128, 8, True),  # 3 blocks of 8 warps; of 88 registers, 2
+        (79, 128, 8, False),  # one more is given anyway
+        (64, 100 * 1024, 8, False),  # shared memory holds the same 2 blocks
+        (32, 0, 8, True),
+        (24, 0, 8, False),  # all warps live, then too
+        (255, 0, 8, False),  # a thread cannot have more
+    ],
+)
+def test_where_a_register_more_costs_warps(
+    registers: int, shared: int, warps: int, step: bool
+) -> None:
+    assert is_at_step("sm_90", registers, shared, warps) is step
 
 
 def test_less_shared_memory_holds_fewer_blocks() -> None:
