@@ -39,6 +39,10 @@ NORM = 0.5
 LATEST = 50
 """After how many updates a case starts at most: pages round beta^t beyond 1200 binary places."""
 
+TURNS = 2
+"""How many turns of an iteration an update has at most: each multiplies a number's digits by three,
+and a second update begins from those of the first."""
+
 TOLD = ("set_lr", "set_first_lr", "set_hyper", "set_grad_scale")
 """The events that change an argument of a step; whether a norm is clipped is the row's to say."""
 
@@ -60,7 +64,7 @@ def cases(optimizer: str, direction: str, inside: Inside | None = None) -> list[
     inside says which steps a backend takes, if not all.
     """
     designed = map(_wide, update_strata(optimizer, DTYPE, SINGLES, inside=inside))
-    own = (case for case in designed if names_extras(case) == (direction == EXTRAS))
+    own = (_short(case) for case in designed if names_extras(case) == (direction == EXTRAS))
     found = dict.fromkeys(_fitted(case, direction) for case in own)
     return [case for case in found if inside is None or inside.takes_case(case)]
 
@@ -71,6 +75,20 @@ def _wide(case: UpdateSpec) -> UpdateSpec:
     def kept(pairs: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]:
         return tuple(pair for pair in pairs if pair[0] not in NARROW)
 
+    groups = tuple((members, kept(pairs)) for members, pairs in case.groups)
+    return replace(case, hyper=kept(case.hyper), groups=groups)
+
+
+def _short(case: UpdateSpec) -> UpdateSpec:
+    """Return a case whose updates have few turns, where their page repeats anything."""
+    repeated = OPTIMIZERS[case.optimizer].repeated
+
+    def kept(pairs: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]:
+        return tuple((n, min(v, TURNS)) if n == count else (n, v) for n, v in pairs)
+
+    if repeated is None:
+        return case
+    count = repeated.count
     groups = tuple((members, kept(pairs)) for members, pairs in case.groups)
     return replace(case, hyper=kept(case.hyper), groups=groups)
 

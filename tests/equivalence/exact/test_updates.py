@@ -27,6 +27,16 @@ def chooses(optimizer: str) -> bool:
         return point.verdict().bound is None
 
 
+@pytest.mark.parametrize("name", [name for name, page in OPTIMIZERS.items() if page.repeated])
+def test_what_an_update_repeats_is_repeated_a_few_times(name: str) -> None:
+    # Five turns of Newton and Schulz, twice, are numbers of a million digits: minutes for one case.
+    repeated = OPTIMIZERS[name].repeated
+    assert repeated is not None
+    for direction in (updates.FREE, updates.CLIPPED):
+        counts = {case.settings()[repeated.count] for case in updates.cases(name, direction)}
+        assert counts == {0, 1, updates.TURNS}
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_kernel_takes_the_steps_of_its_page(optimizer: str) -> None:
     one = found(Row(optimizer, updates.FREE), 1)
