@@ -43,6 +43,8 @@ MOST_PER_OP = 4
 """How many kernels an op has for one dtype and target, where its page declares no more."""
 NARROW = frozenset(f"*{dtype.name}" for dtype in OF.values() if dtype.kernels and dtype.narrow)
 """The pointers, as triton writes them, to what is rounded to fewer digits at each store."""
+NUMBERED = "CODE"
+"""The constant by which a kernel reports an index, which a process numbers by first use."""
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)")
 Row = dict[str, Any]
 
@@ -215,7 +217,9 @@ def _describe(
     registers, spills = usage(compiled.asm["cubin"])
     warps, shared = compiled.metadata.num_warps, compiled.metadata.shared
     occupancy = machines.occupancy(target, registers, shared, warps)
-    shown = {key: _shown(value) for key, value in meta.items() if value is not None}
+    shown = {
+        key: _shown(value) for key, value in meta.items() if value is not None and key != NUMBERED
+    }
     config = {"direction": direction, "types": " ".join(types), **shown}
     config |= {key: getattr(compiled.metadata, key) for key in ("num_warps", "num_stages")}
     traded = machines.is_at_step(target, registers, shared, warps)

@@ -10,6 +10,7 @@ import pytest
 
 from fast.__main__ import main
 from fast.binaries import compilation, facts, ptx_rules
+from tools.tree import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +43,15 @@ def test_layouts_are_no_specializations(rows: list[dict[str, Any]]) -> None:
             assert 0 < count <= compilation.most_kernels(op)
     kernels = {row["name"] for row in rows}
     assert kernels == {"div._flat_kernel", "div._strided_kernel", "sum._reduce_kernel"}
+
+
+def test_one_op_alone_has_the_facts_that_it_has_among_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # Kernels report an index by a number that a process gives to ops as they are used.
+    of_all = str(ROOT / "docs" / "kernels.json")
+    asked = ["kernels", "--target", "sm_90", "--ops", "one_hot", "--against", of_all]
+    assert main(asked) == 0, capsys.readouterr().err
 
 
 def test_a_kernel_that_became_worse_fails_the_command(
