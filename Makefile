@@ -93,23 +93,22 @@ conformance: $(READY)  ## judge our backends and torch: every row a little, some
 	$(EQUIVALENCE) exact --backend fast-aten --jobs $(WORKERS)
 	$(EQUIVALENCE) exact --ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
 
-kernels: $(READY)  ## compile every kernel for two GPUs that need not be here
-	$(VPY) -m fast kernels --json build/kernels.json --against docs/kernels.json
+# A change compiles the kernels of the pages that changed, and of a turn of the others.
+kernels: PAGES =
+kernels-turn: PAGES = --ops $$($(VPY) -m tools.rotation)
+kernels:  ## compile every kernel for two GPUs that need not be here
+kernels kernels-turn: $(READY)
+	$(VPY) -m fast kernels $(PAGES) --json build/$@.json --against docs/kernels.json
 	$(VPY) -m tools.record_tiles --check
-	$(VPY) -m equivalence.runs.specializations
-
-# What a change compiles: the kernels of the pages that changed, and of a turn of the others.
-kernels-turn: $(READY)
-	$(VPY) -m fast kernels --ops $$($(VPY) -m tools.rotation) --json build/kernels-turn.json --against docs/kernels.json
-	$(VPY) -m tools.record_tiles --check
-	$(VPY) -m equivalence.runs.specializations --ops $$($(VPY) -m tools.rotation)
+	$(VPY) -m equivalence.runs.specializations $(PAGES)
 
 # Another triton lies beside the pinned one and is found first. The GPU's host may have the oldest.
 .PRECIOUS: build/triton-%/.ready
 build/triton-%/.ready: $(READY)
 	@$(VPY) tools/set_up.py build/triton-$* triton==$*
 
-kernels-$(OLDEST) kernels-$(NEWEST): kernels-%: build/triton-%/.ready  ## the same with another triton
+# The same with another triton.
+kernels-$(OLDEST) kernels-$(NEWEST): kernels-%: build/triton-%/.ready
 	PYTHONPATH=build/triton-$* $(VPY) -m fast kernels --json build/kernels-$*.json
 
 # docs/tritons.md says what was run.

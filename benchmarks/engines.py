@@ -74,8 +74,7 @@ def torch_step(
     program = loss or work.torch
     params = [torch.from_numpy(value).to(device).requires_grad_() for value in work.parameters()]
     data = tuple(torch.from_numpy(part).to(device) for part in work.data())
-    rules: dict[str, Any] = {"fused": True, "capturable": capturable}
-    optimizer = torch.optim.AdamW(params, LR, BETAS, EPS, DECAY, **rules)
+    optimizer = torch.optim.AdamW(params, LR, BETAS, EPS, DECAY, fused=True, capturable=capturable)
 
     def step() -> torch.Tensor:
         found: torch.Tensor = program(*params, *data)

@@ -63,32 +63,21 @@ def cases(optimizer: str, direction: str, inside: Inside | None = None) -> list[
 
     inside says which steps a backend takes, if not all.
     """
-    designed = map(_wide, update_strata(optimizer, DTYPE, SINGLES, inside=inside))
-    own = (_short(case) for case in designed if names_extras(case) == (direction == EXTRAS))
+    designed = map(_readable, update_strata(optimizer, DTYPE, SINGLES, inside=inside))
+    own = (case for case in designed if names_extras(case) == (direction == EXTRAS))
     found = dict.fromkeys(_fitted(case, direction) for case in own)
     return [case for case in found if inside is None or inside.takes_case(case)]
 
 
-def _wide(case: UpdateSpec) -> UpdateSpec:
-    """Return a case without the extras by which 16 bits are stored on the way."""
-
-    def kept(pairs: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]:
-        return tuple(pair for pair in pairs if pair[0] not in NARROW)
-
-    groups = tuple((members, kept(pairs)) for members, pairs in case.groups)
-    return replace(case, hyper=kept(case.hyper), groups=groups)
-
-
-def _short(case: UpdateSpec) -> UpdateSpec:
-    """Return a case whose updates have few turns, where their page repeats anything."""
+def _readable(case: UpdateSpec) -> UpdateSpec:
+    """Return a case with few turns, and without extras by which 16 bits are stored on the way."""
     repeated = OPTIMIZERS[case.optimizer].repeated
+    count = None if repeated is None else repeated.count
 
     def kept(pairs: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]:
-        return tuple((n, min(v, TURNS)) if n == count else (n, v) for n, v in pairs)
+        wide = (pair for pair in pairs if pair[0] not in NARROW)
+        return tuple((name, min(v, TURNS) if name == count else v) for name, v in wide)
 
-    if repeated is None:
-        return case
-    count = repeated.count
     groups = tuple((members, kept(pairs)) for members, pairs in case.groups)
     return replace(case, hyper=kept(case.hyper), groups=groups)
 

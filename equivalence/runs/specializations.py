@@ -95,7 +95,7 @@ def counted(target: str, ops: Sequence[str], cases: int) -> int:
 
     driving.stand_in(target)
     worst, over = 0, False
-    for op in OPS if not ops else [name for name in ops if name not in OPTIMIZERS]:
+    for op in (name for name in ops or OPS if name not in OPTIMIZERS):
         numbers = {dtype: count(op, dtype, cases) for dtype in ASKED}
         most = compilation.most_kernels(op)
         worst, beyond = max(worst, *numbers.values()), max(numbers.values()) > most

@@ -57,6 +57,13 @@ class Muon(Stepper):
         return h["ns_a"] * x + (h["ns_b"] * gram + h["ns_c"] * gram @ gram) @ x
 
 
+def by_addmm(x: Tensor, h: Hyper) -> Tensor:
+    """Return the next X, both mixtures as torch's addmm, which rounds once."""
+    gram = x @ x.t()
+    factor = torch.addmm(gram, gram, gram, beta=h["ns_b"], alpha=h["ns_c"])
+    return torch.addmm(x, factor, x, beta=h["ns_a"])
+
+
 class MuonInBf16(Muon):
     """With ns_dtype "bf16": whatever the iteration holds is rounded to bfloat16 once."""
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from equivalence.backends.torch.optim import TorchOptimizer
-from population.pieces.orthogonal import Muon, MuonInBf16
+from population.pieces.orthogonal import Muon, MuonInBf16, by_addmm
 from population.pieces.steppers import Adam, AdamW, Hyper, Sgd, State, Stepper
 from population.record import right
 
@@ -260,9 +260,7 @@ class products_that_are_added_to(Muon):
     """Both mixtures are torch's addmm."""
 
     def turned(self, x: Tensor, h: Hyper, turn: int) -> Tensor:
-        gram = x @ x.t()
-        factor = torch.addmm(gram, gram, gram, beta=h["ns_b"], alpha=h["ns_c"])
-        return torch.addmm(x, factor, x, beta=h["ns_a"])
+        return by_addmm(x, h)
 
 
 @right("muon", "optimizer", source="torch.optim.Muon")
@@ -292,6 +290,4 @@ class narrow_products_that_are_added_to(MuonInBf16):
     """In bfloat16 both mixtures are torch's addmm, which rounds once."""
 
     def turned(self, x: Tensor, h: Hyper, turn: int) -> Tensor:
-        gram = x @ x.t()
-        factor = torch.addmm(gram, gram, gram, beta=h["ns_b"], alpha=h["ns_c"])
-        return torch.addmm(x, factor, x, beta=h["ns_a"])
+        return by_addmm(x, h)
