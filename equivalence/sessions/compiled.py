@@ -44,18 +44,23 @@ class CompiledProgram(SessionJudge):
             for value, trainable in zip(data, TRAINABLE, strict=True)
         ]
         self.program = program
-        self.exact = _entries(self.graph, program, self.leaves)
-        self.found = self.run()
+        self.exact: list[Any] = []
+        self.found: list[Any] = []
+        self.run()
 
-    def run(self) -> list[Any]:
-        """Run the compiled program; a step's indices are its own, of which a recording warns."""
+    def run(self) -> None:
+        """Run the program on both sides: each draws on from where its last run has left off.
+
+        A step's indices are its own, of which a recording warns.
+        """
+        self.exact = _entries(self.graph, self.program, self.leaves)
 
         def entries(ops: Any, *leaves: Any) -> tuple[Any, ...]:
             return tuple(_entries(ops, self.program, leaves))
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Frozen)
-            return list(self.session.run(entries, self.params, []))
+            self.found = list(self.session.run(entries, self.params, []))
 
     def judge_values(self) -> None:
         """Judge every entry."""
@@ -92,6 +97,6 @@ def examine_compiled(
     last = len(both.exact) - 1
     both.judge_gradients(last, None)
     both.judge_values()
-    both.found = both.run()
+    both.run()
     both.judge_gradients(last - 1, both.seen(normal(other, *SQUARE)))
     return both.ledger
