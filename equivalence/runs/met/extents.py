@@ -38,6 +38,8 @@ RANKED = {
     "batches of products": (3,),
     "linear layers": (2,),
     "norms": (2, 3, 4, 5, 6),
+    "groups": (2, 3, 4, 5),
+    "channels": (2, 3, 4, 5),
     "codes": (2,),
     "lookups": (2,),
     "losses of labels": (2, 3, 4),

@@ -70,7 +70,9 @@ def _enough(own: Shape) -> Shape:
 
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
     own, _ = around(levels, MOST_ALONG[direction])
-    return _made(op, _enough(own), **said(op, levels))
+    # Who counts the rows has them so, or is refused; how many a word stands for is up to the page.
+    counted = not isinstance(levels["rows"], str)
+    return _made(op, own if counted else _enough(own), **said(op, levels))
 
 
 def _empty(op: Op) -> tuple[Signature, ...]:

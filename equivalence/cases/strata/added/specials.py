@@ -52,7 +52,8 @@ def with_rows(
 ) -> tuple[Mapping[str, Any], int] | None:
     """Return a wish for a call in which a tensor has rows of a length, and how many.
 
-    Of several calls it is that with most rows; where a tensor is one row, others are few.
+    Of several calls it is that with most rows; where a tensor is one row, others are few, if a call
+    of few shows anything.
     """
     best: tuple[Mapping[str, Any], int] | None = None
     for wish in _shapes(wishing, length, rows):
@@ -64,7 +65,7 @@ def with_rows(
         if best is None or count > best[1]:
             best = wish, count
     if best is not None and best[1] == 1 and rows > 2:
-        return with_rows(wishing, tensor, length, rows=2)
+        return with_rows(wishing, tensor, length, rows=2) or best
     return best
 
 
