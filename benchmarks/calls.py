@@ -19,6 +19,7 @@ from torch import Tensor
 
 from fast import OPS
 from spec import OPS as PAGES
+from spec.op import Op as Page
 
 ROWS = {"small": (25, 40), "middle": (250, 400), "large": (2000, 2000)}
 """Rows and columns: 10^3, 10^5 and 4 * 10^6 numbers."""
@@ -66,19 +67,11 @@ INPUTS: dict[str, str] = {
     "batch_norm": "numbers columns columns columns columns",
     "broadcast_to": "columns",
     "gather": "numbers places",
-    "embedding": "rows numbers",
-    "one_hot": "below",
-    "scatter_add": "numbers rows numbers",
-    "take": "numbers rows",
-    "where": "mask numbers numbers",
-    "masked_softmax": "numbers mask",
-    "hinge_embedding_loss": "numbers mask",
-    "nll_loss": "numbers below",
-    "cross_entropy": "numbers below",
     "concat": "numbers numbers",
     "stack": "numbers numbers",
 }
-"""What an op takes, in `MADE`'s words, if it is not numbers for each of the page's inputs."""
+"""What an op takes, in `MADE`'s words, where that is not what its page says of each input: numbers
+and masks are matrices, and integers are a vector of those that the page accepts."""
 
 MADE: dict[str, Callable[[int, int, int, torch.Generator], Tensor]] = {
     "numbers": lambda rows, columns, side, draw: _near_one((rows, columns), draw),
@@ -86,8 +79,6 @@ MADE: dict[str, Callable[[int, int, int, torch.Generator], Tensor]] = {
     "squares": lambda rows, columns, side, draw: _near_one((side, side), draw),
     "batch": lambda rows, columns, side, draw: _near_one((2, side, side), draw),
     "side": lambda rows, columns, side, draw: _near_one((side,), draw),
-    "rows": lambda rows, columns, side, draw: torch.randint(rows, (rows,), generator=draw),
-    "below": lambda rows, columns, side, draw: torch.randint(columns, (rows,), generator=draw),
     "places": lambda rows, columns, side, draw: torch.randint(
         columns, (rows, columns), generator=draw
     ),
@@ -124,6 +115,13 @@ OTHERWISE: dict[str, Callable[..., Tensor]] = {
 Several results of one shape are added up, on both sides.
 """
 
+COMPARED = tuple(
+    name
+    for name, page in PAGES.items()
+    if name in OTHERWISE or (page.elsewhere is not None and page.elsewhere.torch is not None)
+)
+"""The ops beside which torch has a call; of another one only kernels are measured."""
+
 
 @dataclass(frozen=True)
 class Call:
@@ -133,7 +131,11 @@ class Call:
     size: str
     inputs: tuple[Tensor, ...]
     attributes: dict[str, Any]
-    torch: Callable[..., Tensor]
+
+    @cached_property
+    def torch(self) -> Callable[..., Tensor]:
+        """Torch's call, which the `COMPARED` ops have; ValueError for others."""
+        return OTHERWISE.get(self.op) or _theirs(self.op, self.attributes)
 
     @cached_property
     def cotangent(self) -> Tensor | None:
@@ -174,22 +176,42 @@ def call(op: str, size: str) -> Call:
 def call_of(op: str, size: str, extents: tuple[int, int], side: int) -> Call:
     """Return how an op is called on so many rows and columns, or on squares of that side."""
     rows, columns = extents
-    page, draw = PAGES[op], torch.Generator().manual_seed(0)
-    words = INPUTS[op].split() if op in INPUTS else ["numbers"] * len(page.inputs)
-    inputs = tuple(MADE[word](rows, columns, side, draw) for word in words)
     known = inspect.signature(OPS[op].aten_value).parameters
     attributes = ATTRIBUTES.get(op, lambda rows, columns: {})(rows, columns)
     if op not in ATTRIBUTES:
         axes = {"axis": 1, "axes": (1,)}
         attributes = {name: value for name, value in axes.items() if name in known}
-    return Call(op, size, inputs, attributes, OTHERWISE.get(op) or _theirs(op, attributes))
+    draw = torch.Generator().manual_seed(0)
+    if op in INPUTS:
+        inputs = [MADE[word](rows, columns, side, draw) for word in INPUTS[op].split()]
+    else:
+        inputs = _inputs(PAGES[op], attributes, rows, columns, draw)
+    return Call(op, size, tuple(inputs), attributes)
+
+
+def _inputs(
+    page: Page, attributes: dict[str, Any], rows: int, columns: int, draw: torch.Generator
+) -> list[Tensor]:
+    """Return a matrix for each input that holds numbers or a mask, and integers for each row."""
+    places = page.integer_inputs
+    shapes = [(rows,) if k in places else (rows, columns) for k in range(len(page.inputs))]
+    types = page.types_at(*shapes)
+
+    def made(k: int) -> Tensor:
+        if k in places:
+            within = page.integers(k, *types, **attributes)
+            return torch.randint(within.lowest, within.highest + 1, shapes[k], generator=draw)
+        return MADE["mask" if k in page.mask_inputs else "numbers"](rows, columns, 0, draw)
+
+    return [made(k) for k in range(len(shapes))]
 
 
 def _theirs(op: str, attributes: dict[str, Any]) -> Callable[..., Tensor]:
     """Return torch's call of an op, as its page in `spec` writes it down."""
     page = PAGES[op]
     text = None if page.elsewhere is None else page.elsewhere.torch
-    assert text is not None, f"{op}: its page names no call of torch; OTHERWISE takes one"
+    if text is None:
+        raise ValueError(f"{op}: its page names no call of torch; OTHERWISE takes one")
     signature = inspect.signature(page.value).parameters.values()
     usual = {x.name: x.default for x in signature if x.default is not x.empty}
     names = {"torch": torch, **usual, **attributes}

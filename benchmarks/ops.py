@@ -1,4 +1,4 @@
-"""Every op at three sizes, value and VJP, beside torch eager: one thread, interleaved pairs.
+"""Every op that torch has, at three sizes, value and VJP, beside torch eager: one thread, in pairs.
 
 A row is what a user writes: an op on parameters that lie on the device, in a session, and a pass
 back from its result with a cotangent. Torch does it by its own call and `backward`. An op without
@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.calls import ROWS, Call, call
+from benchmarks.calls import COMPARED, ROWS, Call, call
 from benchmarks.engines import APART, RUNS
 from benchmarks.report import Row, environment, processor, refused, save, show
 from benchmarks.timing import paired
-from fast import OPS, CompiledSession, Session
+from fast import CompiledSession, Session
 
 Step = Callable[[], None]
 """Computes both passes."""
@@ -43,14 +43,14 @@ def main(
     Rows that a file holds already are kept, unless they are timed anew. A name that is not known
     is refused with exit code 2; misses of targets are shown.
     """
-    if refused(("ops", ops, OPS), ("sizes", sizes, ROWS), ("engines", names, ENGINES)):
+    if refused(("ops", ops, COMPARED), ("sizes", sizes, ROWS), ("engines", names, ENGINES)):
         return 2
     torch.set_num_threads(1)
     kept: dict[str, Row] = {}
     if path is not None and path.exists():
         kept = {row["name"]: row for row in json.loads(path.read_text("utf-8"))["rows"]}
     about = {**environment("cpu"), "processor": processor()}
-    for row in rows(pairs, ops or [*OPS], sizes or [*ROWS], names or [*ENGINES]):
+    for row in rows(pairs, ops or COMPARED, sizes or [*ROWS], names or [*ENGINES]):
         show(row)
         kept[row["name"]] = {**row, "commit": about["commit"], "date": about["date"]}
         if path is not None:
