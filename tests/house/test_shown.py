@@ -89,7 +89,7 @@ def test_a_file_that_is_gone_and_another_recipe_are_changes(tree: Path, plant: P
 
 
 def test_modules_count_whether_or_not_there_is_bytecode(tree: Path) -> None:
-    writes = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    writes = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": ""}
     subprocess.run(["make", "imports"], cwd=tree, env=writes, check=True)
     assert (tree / "package/__pycache__").exists()
     shown.shown(tree, "imports")

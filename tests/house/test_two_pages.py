@@ -5,7 +5,7 @@ else is changed by hand but the four tables. They are not made to be easy: a red
 refuses some extents by an attribute, a curve of two elementary functions, an op that reads integers
 and adds up what was read twice, an op of two results of different shapes, and an optimizer that is
 unlike Adam: it steps by signs, remembers one moment, counts nothing, and is never tried at a rate
-of 1e-3. The files that others read are written by the one command that CONTRIBUTING names.
+of 1e-3. The files that others read are written by the commands that CONTRIBUTING names.
 
 `make test` judges them at `quick`: half a minute of a processor. `make full` adds what takes
 longer: the tests that are named after a page, the judge at `ci`, the kernels in the interpreter and
@@ -27,6 +27,9 @@ NAMES = [*OPS, *OPTIMIZERS]
 
 GENERATE = ("-m", "tools.generate")
 """What a contributor is told to run."""
+
+BOUNDS = ("-m", "tools.record_bounds", "--ops", ",".join(NAMES))
+"""What is to be run once for new pages: it looks for cases whose bounds say something."""
 
 MEETING = ("tests/spec", "tests/fast", "tests/equivalence", "proofs_notes")
 """Where tests have a table of pages for their parameters: each page names its own."""
@@ -106,6 +109,7 @@ def test_the_whole_of_make_test_passes(tmp_path: Path) -> None:
     """In a repository of its own, but for this file, whose pages are there already."""
     tree = Copy(tmp_path / "tree")
     tree.plant()
+    tree.run(*BOUNDS)
     tree.run(*GENERATE)
     tree.git("init", "--quiet")
     tree.git("add", "--all")

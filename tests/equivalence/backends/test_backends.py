@@ -106,8 +106,9 @@ def test_an_optimizer_row_is_conformant(name: str, optimizer: str) -> None:
     if name == "torch" and optimizer not in THEIRS:
         pytest.skip("torch has no class of this formula, as the page says")
     row = Row(optimizer, "update", "fp32")
-    result = run_row(load(name), row, counted=4, seed=0, findings=())
-    assert (result.status, result.failures) == ("conformant", ())
+    result = run_row(load(name), row, counted=4, seed=0, findings=shipped())
+    assert result.status in (("conformant", "declared") if name == "torch" else ("conformant",))
+    assert result.failures == ()
 
 
 class _Stale:
