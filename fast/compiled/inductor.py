@@ -64,6 +64,12 @@ static void __check_inputs_outputs(AtenTensorHandle*, AtenTensorHandle*) {}
 """
 """The functions that an artifact calls to have its arguments compared, if they do nothing."""
 
+MENDED = ("rows of one tile keep nothing in the same place",)
+"""What torch's code is kept from besides (`_kept_apart`); part of an artifact's name."""
+
+CHECK = "check_outer_fusion_loop_level_attr"
+"""Where torch's code asks whether loops over the same rows may become one."""
+
 MOST_SAID = 2000
 """How many characters of what a compiler says are repeated."""
 
@@ -87,11 +93,13 @@ def uncompiling() -> str | None:
     """Say what this torch lacks of what a compilation calls, or None."""
     try:
         from torch._inductor import aot_compile
+        from torch._inductor.codegen.cpp import OuterLoopFusedSchedulerNode
         from torch._inductor.package import package_aoti
         from torch.fx.experimental.proxy_tensor import make_fx
     except ImportError as error:
         return str(error)
-    parts = (aot_compile, package_aoti, make_fx)
+    mended = getattr(OuterLoopFusedSchedulerNode, CHECK, None)
+    parts = (aot_compile, package_aoti, make_fx, mended)
     return None if all(map(callable, parts)) else "torch's Inductor has another form"
 
 
@@ -146,7 +154,7 @@ def built(graph: GraphModule, given: Sequence[Tensor], brief: bool = False) -> b
 
     require_compiler()
     unchecked = _unchecked() if brief else nullcontext()
-    with scratch.folder() as folder, warnings.catch_warnings(), unchecked:
+    with scratch.folder() as folder, warnings.catch_warnings(), _kept_apart(), unchecked:
         warnings.simplefilter("ignore")  # torch warns of its own deprecations.
         options = {
             **OPTIONS,
@@ -162,6 +170,33 @@ def built(graph: GraphModule, given: Sequence[Tensor], brief: bool = False) -> b
             ) from error
         package = package_aoti(str(folder / "model.pt2"), files)
         return Path(package).read_bytes()
+
+
+@contextmanager
+def _kept_apart() -> Iterator[None]:
+    """Keep rows that are computed in one turn of a loop from sharing what is kept for a row.
+
+    Loops over the same rows become one, which keeps between its parts what it needs of a row, in a
+    buffer of one row. Where a turn takes a tile of several rows, as for masks that lie strided, the
+    last row of the tile would be read for all. Such loops stay apart, as in torch's own mend of it
+    (pytorch/pytorch#185855, after torch 2.13).
+    """
+    from torch._inductor.codegen.cpp import OuterLoopFusedSchedulerNode
+    from torch._inductor.virtualized import V
+
+    usual = getattr(OuterLoopFusedSchedulerNode, CHECK)
+
+    def apart(node: Any, kernels: Sequence[Any], depth: int) -> bool:
+        if not usual(node, kernels, depth):
+            return False
+        outer = (loop for kernel in kernels for loop in kernel.loop_nest.loops[:depth])
+        return not V.local_buffer_context.local_buffers or all(loop.steps == 1 for loop in outer)
+
+    setattr(OuterLoopFusedSchedulerNode, CHECK, apart)
+    try:
+        yield
+    finally:
+        setattr(OuterLoopFusedSchedulerNode, CHECK, usual)
 
 
 @contextmanager

@@ -107,7 +107,7 @@ def key(program: GraphModule | Calls, wanted: Any, given: Sequence[Tensor]) -> s
     )
     kinds = [(tuple(t.shape), t.stride(), str(t.dtype)) for t in given]
     parts = (
-        *written, wanted, kinds, sorted(inductor.OPTIONS.items()),
+        *written, wanted, kinds, sorted(inductor.OPTIONS.items()), inductor.MENDED,
         torch.__version__, torch.get_num_threads(), torch.backends.cpu.get_cpu_capability(),
         platform.machine(), instructions(),
     )  # fmt: skip

@@ -106,8 +106,11 @@ def stub() -> None:
         Path(path).write_bytes(Path(files[0]).read_bytes())
         return path
 
+    loops = type("OuterLoopFusedSchedulerNode", (), {inductor.CHECK: None})
     parts = {
         "torch._inductor": {"aot_compile": aot_compile},
+        "torch._inductor.codegen.cpp": {loops.__name__: loops},
+        "torch._inductor.virtualized": {"V": None},
         "torch._inductor.exc": {"InductorError": RuntimeError},
         "torch._inductor.package": {"package_aoti": package_aoti},
     }
