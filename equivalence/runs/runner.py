@@ -31,7 +31,7 @@ from equivalence.runs.results import Row, RowResult
 from equivalence.runs.row.asking import Asking
 from equivalence.runs.row.cases import Cases
 from equivalence.runs.row.declarations import Declarations
-from equivalence.runs.row.drawn import drawn_batches, least, nearly_all, portions
+from equivalence.runs.row.drawn import drawn_batches, first_drawn, least, nearly_all, portions
 from equivalence.runs.row.edges import Edges
 from equivalence.runs.row.fault import ENDING, fault
 from equivalence.runs.row.proposals import Author, Proposals
@@ -138,7 +138,7 @@ class Examination:
         """
         self.together = together or (row,)
         self.backend, self.row, self.strength = backend, row, strength
-        self.counted, self.seed = counted, row_seed(seed, row)
+        self.counted, self.root, self.seed = counted, seed, row_seed(seed, row)
         self.oracle, self.checks, self.declare, self.probing = oracle, checks, declare, probing
         self.capabilities = backend.capabilities()
         self.contract: Contract = self.capabilities.contract(row.op, row.dtype)
@@ -204,19 +204,20 @@ class Examination:
             self.tally.fail("processes", Failure(said, kind="crash"))
 
     def _foreseen(self) -> Iterator[Call]:
-        """Yield the calls of edges and of designs, which depend on no answer.
-
-        Large calls are few, and not among them.
-        """
+        """Yield the calls of edges, of designs and of what is drawn first; large ones are few."""
         offers = self.capabilities
         for row in self.together if self.checks else ():
             own = row == self.row
             # A fault of the suite in another row is told there.
             with nullcontext() if own else suppress(Exception):
-                kind = self.kind if own else kind_of(row, inside_of(offers, row))
+                ahead = kind_of(row, inside_of(offers, row))  # The row's own one counts refusals.
+                kind = self.kind if own else ahead
                 fixed = self.fixed if own else kind.fixed(self.strength, dtypes_of(offers, row))
-                where = (row.op, row.direction, row.dtype)
-                yield from foreseen.of_row(*where, (*kind.extras(), *fixed), offers)
+                cases = [*kind.extras(), *fixed]
+                if self.oracle:
+                    seed = row_seed(self.root, row)
+                    cases += first_drawn(ahead, fixed, self.counted, seed, self.strength)
+                yield from foreseen.of_row(row.op, row.direction, row.dtype, cases, offers)
 
     def batches(self) -> Iterator[Batch]:
         """Yield all questions of the row, in the order in which they are asked."""

@@ -33,6 +33,16 @@ def portions(cases: Sequence[Case]) -> Iterator[Sequence[Case]]:
         yield cases[start : start + 2 * DRAWN]
 
 
+def first_drawn(
+    kind: Kind, fixed: Sequence[Case], counted: int, seed: int, strength: int
+) -> Sequence[Case]:
+    """Return the cases that a row draws first, if it wants any beside the fixed ones."""
+    if least(counted, len(fixed), strength) <= len(fixed):
+        return ()
+    first = next(drawn_batches(kind, fixed, counted, seed, lambda: False), [])
+    return next(portions(first), ())
+
+
 def drawn_batches(
     kind: Kind, fixed: Sequence[Case], counted: int, seed: int, enough: Callable[[], bool]
 ) -> Iterator[list[Case]]:

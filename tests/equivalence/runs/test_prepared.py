@@ -10,6 +10,7 @@ import pytest
 from torch import Tensor
 
 from equivalence.backends.protocol import Call, Prepares
+from equivalence.cases.covering import PAIRS
 from equivalence.runs.results import Row
 from equivalence.runs.run import Request, perform
 from equivalence.runs.runner import Examination, run_row
@@ -125,3 +126,24 @@ def test_they_are_told_in_one_order_whichever_comes_first() -> None:
         calls = asked._foreseen()
         told.append([form(c.op, c.direction, (*c.inputs, *c.cotangents), c.attrs) for c in calls])
     assert told[0] and all(told[0] == other for other in told)
+
+
+class Counting(Prepared):
+    """The right one, which notes how many forms it has heard of after each time it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: list[int] = []
+
+    def prepare(self, calls: Sequence[Call]) -> None:
+        super().prepare(calls)
+        self.known.append(len({*self.told}))
+
+
+@pytest.mark.parametrize("direction", ["value", "vjp"])
+def test_what_is_drawn_first_is_told_with_the_design(direction: str) -> None:
+    backend, row = Counting(), Row("square", direction, "fp32")
+    options: dict[str, Any] = {"counted": 30, "seed": 0, "findings": (), "strength": PAIRS}
+    assert run_row(backend, row, **options).status == "conformant"
+    first, *others = backend.known
+    assert others and others == [first] * len(others)
