@@ -115,11 +115,14 @@ OTHERWISE: dict[str, Callable[..., Tensor]] = {
 Several results of one shape are added up, on both sides.
 """
 
-COMPARED = tuple(
-    name
-    for name, page in PAGES.items()
-    if name in OTHERWISE or (page.elsewhere is not None and page.elsewhere.torch is not None)
-)
+
+def _named(op: str) -> str | None:
+    """Return torch's call of an op as its page in `spec` writes it down, if it does."""
+    elsewhere = PAGES[op].elsewhere
+    return None if elsewhere is None else elsewhere.torch
+
+
+COMPARED = tuple(op for op in PAGES if op in OTHERWISE or _named(op) is not None)
 """The ops beside which torch has a call; of another one only kernels are measured."""
 
 
@@ -208,8 +211,7 @@ def _inputs(
 
 def _theirs(op: str, attributes: dict[str, Any]) -> Callable[..., Tensor]:
     """Return torch's call of an op, as its page in `spec` writes it down."""
-    page = PAGES[op]
-    text = None if page.elsewhere is None else page.elsewhere.torch
+    page, text = PAGES[op], _named(op)
     if text is None:
         raise ValueError(f"{op}: its page names no call of torch; OTHERWISE takes one")
     signature = inspect.signature(page.value).parameters.values()

@@ -154,12 +154,9 @@ def step_along(axis: int, interpreter: str = "inductor", steps: int = 1) -> None
         pair.step("step", "sgd", Batch([normal(2, 3, 3)]), lr=0.5)
 
 
-def without_attributes(program: Any, wanted: Any, given: Any) -> str:
+def without_attributes(program: naming.Calls, wanted: Any, given: Any) -> str:
     """Name an artifact as `naming.key` does, but by the ops of its program alone."""
-    if isinstance(program, naming.Calls):
-        targets = [line.partition("(")[0] for line in program.text.splitlines()]
-    else:
-        targets = [str(node.target) for node in program.graph.nodes]
+    targets = [line.partition("(")[0] for line in program.text.splitlines()]
     kinds = [(tuple(t.shape), t.stride(), str(t.dtype)) for t in given]
     return hashlib.sha256(repr((targets, wanted, kinds)).encode()).hexdigest()
 

@@ -137,9 +137,8 @@ def test_a_call_gives_the_same_bits_alone_and_among_others(op: str, direction: s
     many, lone = load("fast-inductor"), load("fast-inductor")
     assert isinstance(many, Prepares)
     many.prepare(calls)
-    own = [call for call in calls if call.direction == direction]
-    largest = max(own, key=lambda call: sum(found.numel() for found in answer(many, call)))
-    together = answer(many, largest)
+    found = [(call, answer(many, call)) for call in calls if call.direction == direction]
+    largest, together = max(found, key=lambda pair: sum(result.numel() for result in pair[1]))
     assert together and all(map(same_bits, together, answer(lone, largest)))
     assert together[0].numel()
 
