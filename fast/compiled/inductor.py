@@ -1,4 +1,4 @@
-"""Compiles a flat function by torch's Inductor, without Dynamo: every touch of private API is here.
+"""Compiles a flat function by torch's Inductor, without Dynamo: what is called of private API.
 
 `make_fx` writes the graph down, `aot_compile` turns it into C++ and builds a package, and the
 package's own loader runs it without Python. torch promises none of the three to stay, so what is
@@ -16,7 +16,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
+from fast.compiled.mended import lacking, mended
 from fast.compiled.rewritten import REWRITTEN
 from fast.disk import scratch
 from fast.errors import Rejected, Unavailable
@@ -58,18 +59,6 @@ asks for: that takes longer to compile than the kernels of small programs do. Th
 compute all numbers, are the same.
 """
 
-NO_CHECKS = """
-static bool _check_aoti_runtime_check_inputs_env() { return false; }
-static void __check_inputs_outputs(AtenTensorHandle*, AtenTensorHandle*) {}
-"""
-"""The functions that an artifact calls to have its arguments compared, if they do nothing."""
-
-MENDED = ("rows of one tile keep nothing in the same place",)
-"""What torch's code is kept from besides (`_kept_apart`); part of an artifact's name."""
-
-CHECK = "check_outer_fusion_loop_level_attr"
-"""Where torch's code asks whether loops over the same rows may become one."""
-
 MOST_SAID = 2000
 """How many characters of what a compiler says are repeated."""
 
@@ -93,14 +82,12 @@ def uncompiling() -> str | None:
     """Say what this torch lacks of what a compilation calls, or None."""
     try:
         from torch._inductor import aot_compile
-        from torch._inductor.codegen.cpp import OuterLoopFusedSchedulerNode
         from torch._inductor.package import package_aoti
         from torch.fx.experimental.proxy_tensor import make_fx
     except ImportError as error:
         return str(error)
-    mended = getattr(OuterLoopFusedSchedulerNode, CHECK, None)
-    parts = (aot_compile, package_aoti, make_fx, mended)
-    return None if all(map(callable, parts)) else "torch's Inductor has another form"
+    parts = (aot_compile, package_aoti, make_fx)
+    return lacking() if all(map(callable, parts)) else "torch's Inductor has another form"
 
 
 def require() -> None:
@@ -153,8 +140,7 @@ def built(graph: GraphModule, given: Sequence[Tensor], brief: bool = False) -> b
     from torch._inductor.package import package_aoti
 
     require_compiler()
-    unchecked = _unchecked() if brief else nullcontext()
-    with scratch.folder() as folder, warnings.catch_warnings(), _kept_apart(), unchecked:
+    with scratch.folder() as folder, warnings.catch_warnings(), mended(checked=not brief):
         warnings.simplefilter("ignore")  # torch warns of its own deprecations.
         options = {
             **OPTIONS,
@@ -170,54 +156,6 @@ def built(graph: GraphModule, given: Sequence[Tensor], brief: bool = False) -> b
             ) from error
         package = package_aoti(str(folder / "model.pt2"), files)
         return Path(package).read_bytes()
-
-
-@contextmanager
-def _kept_apart() -> Iterator[None]:
-    """Keep rows that are computed in one turn of a loop from sharing what is kept for a row.
-
-    Loops over the same rows become one, which keeps between its parts what it needs of a row, in a
-    buffer of one row. Where a turn takes a tile of several rows, as for masks that lie strided, the
-    last row of the tile would be read for all. Such loops stay apart, as in torch's own mend of it
-    (pytorch/pytorch#185855, after torch 2.13).
-    """
-    from torch._inductor.codegen.cpp import OuterLoopFusedSchedulerNode
-    from torch._inductor.virtualized import V
-
-    usual = getattr(OuterLoopFusedSchedulerNode, CHECK)
-
-    def apart(node: Any, kernels: Sequence[Any], depth: int) -> bool:
-        if not usual(node, kernels, depth):
-            return False
-        outer = (loop for kernel in kernels for loop in kernel.loop_nest.loops[:depth])
-        return not V.local_buffer_context.local_buffers or all(loop.steps == 1 for loop in outer)
-
-    setattr(OuterLoopFusedSchedulerNode, CHECK, apart)
-    try:
-        yield
-    finally:
-        setattr(OuterLoopFusedSchedulerNode, CHECK, usual)
-
-
-@contextmanager
-def _unchecked() -> Iterator[None]:
-    """Leave out of an artifact what compares its arguments if the environment asks for it.
-
-    For each argument that is a function, dozens of lines long. Where torch has another form, it
-    stays.
-    """
-    from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
-
-    name = "generate_input_output_runtime_checks"
-    usual: Any = getattr(CppWrapperCpu, name, None)
-    if usual is None:
-        yield
-        return
-    setattr(CppWrapperCpu, name, lambda wrapper: wrapper.prefix.splice_aot(NO_CHECKS))
-    try:
-        yield
-    finally:
-        setattr(CppWrapperCpu, name, usual)
 
 
 def loaded(package: bytes) -> Loaded:

@@ -27,7 +27,7 @@ from typing import Any
 
 import torch
 
-from fast.compiled import artifacts, inductor
+from fast.compiled import artifacts, inductor, mended
 
 PACKAGE = bytes(range(256)) * 800
 SYSTEM = ("posix", "fcntl", "_io", "_posixsubprocess")
@@ -106,10 +106,13 @@ def stub() -> None:
         Path(path).write_bytes(Path(files[0]).read_bytes())
         return path
 
-    loops = type("OuterLoopFusedSchedulerNode", (), {inductor.CHECK: None})
+    loops = type(mended.LOOPS, (), {mended.FUSING: None})
+    vectors = type(mended.VECTORS, (), {mended.EXPM1: None})
     parts = {
         "torch._inductor": {"aot_compile": aot_compile},
-        "torch._inductor.codegen.cpp": {loops.__name__: loops},
+        "torch._inductor.codecache": {},
+        "torch._inductor.codegen": {},
+        "torch._inductor.codegen.cpp": {mended.LOOPS: loops, mended.VECTORS: vectors},
         "torch._inductor.virtualized": {"V": None},
         "torch._inductor.exc": {"InductorError": RuntimeError},
         "torch._inductor.package": {"package_aoti": package_aoti},

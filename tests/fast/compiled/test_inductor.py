@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from fast import (
     CompiledSession,
@@ -369,30 +368,6 @@ def test_indices_that_a_program_computes_are_checked_where_they_are_read() -> No
         assert all(map(torch.equal, (p.value() for p in kept), before))
     for ours, theirs in zip(*seen, strict=True):
         assert torch.equal(ours, theirs)
-
-
-def normalized(*given: Tensor) -> list[Tensor]:
-    """Normalize what passes in each row: what is kept for the row is read again behind its sum."""
-    pairs = zip(given[::2], given[1::2], strict=True)
-    return [
-        torch.softmax(x.masked_fill(~mask, -torch.inf), -1).masked_fill(~mask, 0)
-        for x, mask in pairs
-    ]
-
-
-def test_what_is_kept_for_a_row_is_not_lost_to_the_rows_of_the_same_tile() -> None:
-    """One entry of a row passes, another one in each row, so that it has the whole share."""
-    draw, given, due = torch.Generator().manual_seed(3), list[Tensor](), []
-    for rows, columns in (2, 31), (9, 8):
-        x = torch.randint(-3, 4, (rows, columns), generator=draw).float()
-        passing = torch.arange(rows) * 3 % columns
-        mask = (torch.arange(columns)[:, None] == passing).t()
-        wide = torch.empty(rows, 2 * columns, dtype=torch.bool)[:, ::2].copy_(mask)
-        given += [x, mask, x.clone(), wide]
-        due += [mask.float()] * 2
-    package = inductor.built(inductor.traced(normalized, given), given, brief=True)
-    for ours, exact in zip(inductor.loaded(package)(given), due, strict=True):
-        assert torch.equal(ours, exact)
 
 
 def test_the_plan_shows_loops_and_products_and_names_what_they_take() -> None:

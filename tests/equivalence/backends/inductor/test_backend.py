@@ -236,20 +236,6 @@ def test_the_kernels_are_those_of_the_engine() -> None:
     assert "-O3" in usual and "-ffp-contract=off" in usual and len(usual) > 50
 
 
-def test_an_artifact_that_runs_a_few_times_compares_no_arguments() -> None:
-    """Where torch builds that comparison by other means, it stays."""
-    from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu as Writer
-
-    usual = Writer.generate_input_output_runtime_checks
-    with inductor._unchecked():
-        assert Writer.generate_input_output_runtime_checks is not usual
-    assert Writer.generate_input_output_runtime_checks is usual
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delattr(Writer, "generate_input_output_runtime_checks")
-        with inductor._unchecked():
-            assert not hasattr(Writer, "generate_input_output_runtime_checks")
-
-
 @pytest.mark.full
 def test_a_counter_and_indices_are_data(compiled: list[int]) -> None:
     """More blocks of random numbers than a vector has lanes: there at::vec's arange overflows."""
