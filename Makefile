@@ -31,9 +31,10 @@ STATEFUL := aten-fp32 aten-bf16 triton-fp32 triton-bf16
 SESSIONS := programs trainers curvature $(STATEFUL:%=machine-%)
 LATER := $(patsubst %,test-full-%,notes equivalence fast house mutants benchmarks)
 FULL := lint types generated test $(LATER) kernels kernels-$(OLDEST) kernels-$(NEWEST) races exact \
-	$(BACKENDS:%=conformance-%) conformance-fast-inductor-ci-turn sizes triton-$(OLDEST) triton-$(NEWEST) \
+	$(BACKENDS:%=conformance-%) conformance-fast-inductor-random \
+	conformance-fast-inductor-ci-turn sizes triton-$(OLDEST) triton-$(NEWEST) \
 	newest $(SESSIONS:%=%-ci) dags bounds engine matrix bench
-REPORTS := $(patsubst %,build/%.json,$(BACKENDS) sizes-fast-aten sizes-torch exact-fast-aten exact-kernels)
+REPORTS := $(patsubst %,build/%.json,$(BACKENDS) fast-inductor-random sizes-fast-aten sizes-torch exact-fast-aten exact-kernels)
 THOROUGH := engine-thorough conformance-fast-inductor-thorough laws $(SESSIONS:%=%-thorough) matrix-thorough sizes-interpreted flat
 
 .PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-turn kernels-$(OLDEST) kernels-$(NEWEST) full \
@@ -154,20 +155,23 @@ conformance-jax: $(JAX)/.ready  ## judge JAX, which stays out of the install
 	PYTHONPATH=$(JAX) $(EQUIVALENCE) run --backend jax --profile quick --jobs $(WORKERS) --json build/jax.json
 
 # Each program is compiled, which takes much longer than to judge it. A row of some thirty takes seconds
-# of a core at `quick`, and four times as long at `ci`. So `make full` has all of them at `quick` and, as
-# a step of its own, a turn of the pages at `ci`, and a night has all at `ci`. The turn at `quick` (but for
-# pages that draw numbers) is a target of its own until every row has been seen once: then it belongs to
-# `make check`.
+# of a core at `quick`, and four times as long at `ci`; where numbers are drawn, many minutes. So `make full`
+# has all of them at `quick`, in two steps, and in a third one a turn of the pages that draw nothing at `ci`;
+# a night has all at `ci`. The turn at `quick` is a target of its own until every row has been seen once:
+# then it belongs to `make check`.
 INDUCTOR := $(EQUIVALENCE) run --whole --backend fast-inductor --call-limit 360 --jobs $(WORKERS)
 
 conformance-fast-inductor-turn: $(READY)
 	$(INDUCTOR) --profile quick --ops $$($(VPY) -m tools.rotation --compiled)
 
 conformance-fast-inductor-ci-turn: $(READY)
-	$(INDUCTOR) --profile ci --ops $$($(VPY) -m tools.rotation)
+	$(INDUCTOR) --profile ci --ops $$($(VPY) -m tools.rotation --compiled)
 
 conformance-fast-inductor: $(READY)
-	$(INDUCTOR) --profile quick --json build/fast-inductor.json
+	$(INDUCTOR) --profile quick --json build/fast-inductor.json --ops $$($(VPY) -m tools.rotation --all --compiled)
+
+conformance-fast-inductor-random: $(READY)
+	$(INDUCTOR) --profile quick --json build/fast-inductor-random.json --ops $$($(VPY) -m tools.rotation --all --drawing)
 
 conformance-fast-inductor-thorough: $(READY)
 	$(INDUCTOR) --profile ci --json build/fast-inductor-ci.json

@@ -2,6 +2,7 @@
 
     python -m tools.rotation             print their names
     python -m tools.rotation --compiled  print those that are compiled in seconds
+    python -m tools.rotation --all       print all ops; with --compiled or --drawing some of them
     python -m tools.rotation --record    write down that every page, as it is, was judged at `ci`
 
 They are the pages that differ, in `spec` or in `fast`, from what the last `make full` judged, and a
@@ -90,13 +91,23 @@ def quickly_compiled(names: list[str]) -> list[str]:
     return [name for name in names if name not in OPS or not OPS[name].random]
 
 
+def ops(root: Path) -> list[str]:
+    """All ops, in reading order."""
+    return table_order(root / "spec/ops/__init__.py", TABLES["ops"])
+
+
 def main(arguments: list[str]) -> int:
     """Print the names, or write the pages' digests down."""
     if "--record" in arguments:
         record(ROOT)
-    else:
-        names = chosen(ROOT, commits(ROOT))
-        print(*(quickly_compiled(names) if "--compiled" in arguments else names))
+        return 0
+    names = ops(ROOT) if "--all" in arguments else chosen(ROOT, commits(ROOT))
+    quick = quickly_compiled(names)
+    if "--compiled" in arguments:
+        names = quick
+    elif "--drawing" in arguments:
+        names = [name for name in names if name not in quick]
+    print(*names)
     return 0
 
 

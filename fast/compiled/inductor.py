@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from fast.compiled.mended import lacking, mended
+from fast.compiled.quicker import quicker
 from fast.compiled.rewritten import REWRITTEN
 from fast.disk import scratch
 from fast.errors import Rejected, Unavailable
@@ -140,7 +141,8 @@ def built(graph: GraphModule, given: Sequence[Tensor], brief: bool = False) -> b
     from torch._inductor.package import package_aoti
 
     require_compiler()
-    with scratch.folder() as folder, warnings.catch_warnings(), mended(checked=not brief):
+    spared = quicker(checked=not brief)
+    with scratch.folder() as folder, warnings.catch_warnings(), mended(), spared:
         warnings.simplefilter("ignore")  # torch warns of its own deprecations.
         options = {
             **OPTIONS,

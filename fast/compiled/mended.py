@@ -1,15 +1,13 @@
-"""What torch's Inductor is kept from while it compiles: a few of its functions are replaced.
+"""What torch's Inductor is kept from computing wrong: two of its functions are replaced.
 
-Each replaces what the judge has found wrong in torch 2.13, or what only costs time. All are torch's
-private names: `fast.compiled.inductor` tries them before it compiles.
+The judge has found both, in torch 2.13. They are torch's private names, and a torch that lacks one
+is refused before it compiles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import cache
-from pathlib import Path
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -17,35 +15,13 @@ MENDED = (
     "rows of one tile keep nothing in the same place",
     "expm1 is the vector library's",
 )
-"""What is replaced in a way that changes numbers."""
+"""What is replaced; part of an artifact's name."""
 
 LOOPS, FUSING = "OuterLoopFusedSchedulerNode", "check_outer_fusion_loop_level_attr"
 """Where torch's code asks whether loops over the same rows may become one."""
 
 VECTORS, EXPM1 = "CppVecOverrides", "expm1"
 """Where it writes the function for vectors."""
-
-HEADER = "_get_cpp_wrapper_header"
-"""Where it says what an artifact's C++ begins with."""
-
-WITHOUT_REGEX = Path(__file__).with_name("without_regex.h")
-REGEX = ('std::regex re("(cpu|cuda|xpu|mps)(:([0-9]+))?");', "std::regex_match(device_str, sm, re)")
-"""What is begun with instead, and what torch's own header does that it stands for."""
-
-CHECKING = "generate_input_output_runtime_checks"
-"""Where it writes what compares an artifact's arguments if the environment asks for that."""
-
-NO_CHECKS = """
-static bool _check_aoti_runtime_check_inputs_env() { return false; }
-static void __check_inputs_outputs(AtenTensorHandle*, AtenTensorHandle*) {}
-"""
-"""The functions that an artifact calls to have its arguments compared, if they do nothing."""
-
-
-@cache
-def named() -> tuple[str, ...]:
-    """Return what an artifact's name tells of what is replaced."""
-    return *MENDED, WITHOUT_REGEX.read_text()
 
 
 def lacking() -> str | None:
@@ -63,21 +39,13 @@ def lacking() -> str | None:
 
 
 @contextmanager
-def mended(checked: bool = True) -> Iterator[None]:
-    """Have torch compile with what is replaced.
-
-    Unless checked, what compares an artifact's arguments is left out.
-    """
+def mended() -> Iterator[None]:
+    """Have torch compile with what is replaced."""
     from torch._inductor.codegen import cpp
 
-    loops = getattr(cpp, LOOPS)
-    with ExitStack() as replacing:
-        apart = _apart(getattr(loops, FUSING))
-        replacing.enter_context(_replaced(loops, FUSING, apart))
-        replacing.enter_context(_replaced(getattr(cpp, VECTORS), EXPM1, staticmethod(expm1)))
-        replacing.enter_context(_without_regex())
-        if not checked:
-            replacing.enter_context(_unchecked())
+    loops, vectors = getattr(cpp, LOOPS), getattr(cpp, VECTORS)
+    apart = _apart(getattr(loops, FUSING))
+    with replaced(loops, FUSING, apart), replaced(vectors, EXPM1, staticmethod(expm1)):
         yield
 
 
@@ -109,48 +77,7 @@ def _apart(usual: Any) -> Any:
 
 
 @contextmanager
-def _without_regex() -> Iterator[None]:
-    """Spare an artifact what runs regular expressions: without it, it is compiled in half the time.
-
-    Where torch reads the names of devices by other means, its own header stays.
-    """
-    import torch
-    from torch._inductor import codecache
-
-    include = Path(torch.__file__).parent / "include"
-    read = include / "torch/csrc/inductor/aoti_runtime/model_base.h"
-    text = read.read_text() if read.exists() else ""
-    usual: Any = getattr(codecache, HEADER, None)
-    if usual is None or not all(part in text for part in REGEX):
-        yield
-        return
-
-    def header(device: str, aot_mode: bool = False) -> str:
-        ours = aot_mode and device == "cpu"
-        return str(WITHOUT_REGEX) if ours else str(usual(device, aot_mode))
-
-    with _replaced(codecache, HEADER, header):
-        yield
-
-
-@contextmanager
-def _unchecked() -> Iterator[None]:
-    """Leave out of an artifact what compares its arguments.
-
-    For each argument that is a function, dozens of lines long. Where torch has another form, it
-    stays.
-    """
-    from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
-
-    if CHECKING not in vars(CppWrapperCpu):
-        yield
-        return
-    with _replaced(CppWrapperCpu, CHECKING, lambda wrapper: wrapper.prefix.splice_aot(NO_CHECKS)):
-        yield
-
-
-@contextmanager
-def _replaced(owner: type | ModuleType, name: str, value: Any) -> Iterator[None]:
+def replaced(owner: type | ModuleType, name: str, value: Any) -> Iterator[None]:
     """Give a class or module of torch's another attribute, and its own one back."""
     usual = vars(owner)[name]
     setattr(owner, name, value)

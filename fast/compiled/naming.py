@@ -22,7 +22,9 @@ from torch.fx import GraphModule
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from fast.compiled import inductor, mended
+from fast.compiled import inductor
+from fast.compiled.mended import MENDED
+from fast.compiled.quicker import begun_with
 from fast.compiled.rewritten import REWRITTEN
 
 
@@ -107,7 +109,7 @@ def key(program: GraphModule | Calls, wanted: Any, given: Sequence[Tensor]) -> s
     )
     kinds = [(tuple(t.shape), t.stride(), str(t.dtype)) for t in given]
     parts = (
-        *written, wanted, kinds, sorted(inductor.OPTIONS.items()), mended.named(),
+        *written, wanted, kinds, sorted(inductor.OPTIONS.items()), MENDED, begun_with(),
         torch.__version__, torch.get_num_threads(), torch.backends.cpu.get_cpu_capability(),
         platform.machine(), instructions(),
     )  # fmt: skip

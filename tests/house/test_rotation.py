@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spec import OPS
 from tools import rotation
 from tools.rotation import JUDGED, TURNS, chosen, digests, recorded
 
@@ -73,3 +74,15 @@ def test_an_older_record_is_read_and_a_newer_one_refused(
 
 def test_what_draws_numbers_is_not_compiled_in_each_change() -> None:
     assert rotation.quickly_compiled(["add", "dropout", "sgd", "rand_normal"]) == ["add", "sgd"]
+
+
+def test_what_draws_numbers_is_a_step_of_its_own_and_nothing_is_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    parts = []
+    for which in ["--compiled"], ["--drawing"], []:
+        assert rotation.main(["--all", *which]) == 0
+        parts.append(capsys.readouterr().out.split())
+    quick, drawing, every = parts
+    assert "dropout" in drawing and "add" in quick
+    assert sorted(quick + drawing) == sorted(every) == sorted(OPS)

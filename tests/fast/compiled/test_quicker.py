@@ -1,0 +1,75 @@
+"""What Inductor does for nothing is left out, where torch has the form that is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from fast.compiled import quicker
+
+
+def test_an_artifact_that_runs_a_few_times_compares_no_arguments() -> None:
+    """Where torch builds that comparison by other means, it stays."""
+    from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu as Writer
+
+    usual = vars(Writer)[quicker.CHECKING]
+    with quicker.quicker():
+        assert vars(Writer)[quicker.CHECKING] is usual
+    with quicker.quicker(checked=False):
+        assert vars(Writer)[quicker.CHECKING] is not usual
+    assert vars(Writer)[quicker.CHECKING] is usual
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(Writer, quicker.CHECKING)
+        with quicker.quicker(checked=False):
+            assert quicker.CHECKING not in vars(Writer)
+
+
+def test_an_artifact_has_no_code_for_regular_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where torch reads the names of devices by other means, its own header stays."""
+    from torch._inductor import codecache
+
+    usual = vars(codecache)[quicker.HEADER]
+    with quicker.quicker():
+        header = vars(codecache)[quicker.HEADER]
+        assert header("cpu", True) == str(quicker.WITHOUT_REGEX)
+        for other in ("cpu", False), ("cuda", True):
+            assert header(*other) == usual(*other)
+    monkeypatch.setattr(quicker, "REGEX", (*quicker.REGEX, "what no torch has"))
+    with quicker.quicker():
+        assert vars(codecache)[quicker.HEADER] is usual
+
+
+def test_the_table_of_dtypes_is_filled_once_and_answers_as_before() -> None:
+    from torch._inductor import lowering
+    from torch._inductor.dtype_propagation import DtypePropagationOpsHandler as Rules
+
+    assert lowering is not None
+    with quicker.quicker():
+        filled = vars(Rules())
+        before = dict(filled)
+        assert vars(Rules()) is filled
+        assert all(filled[name] is rule for name, rule in before.items())
+    assert vars(Rules())["add"] is not before["add"]
+
+
+def test_a_plain_index_has_the_stride_that_torch_finds_in_it() -> None:
+    """And one with a quotient or a remainder is made simpler by torch itself."""
+    from sympy import Integer, Symbol
+    from torch._inductor import sizevars
+    from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+
+    x, y = (Symbol(name, integer=True, nonnegative=True) for name in "xy")
+    plain = [x, 3 * x + y, x * (y + 2) + 5, y, Integer(4), 8 * (x + 2 * y) - x]
+    other = [FloorDiv(x, 16), ModularIndexing(x, 1, 16) + y, 32 * FloorDiv(x, 8) + x]
+    usual = {
+        (index, size): sizevars.stride_at_vec_range.__wrapped__(index, x, size)
+        for index in (*plain, *other)
+        for size in (None, 8, 16)
+    }
+    theirs = vars(sizevars)[quicker.SIMPLIFYING]
+    with quicker.quicker():
+        ours = vars(sizevars)[quicker.SIMPLIFYING]
+        assert ours is not theirs
+        assert all(ours(index, x, 16) is index for index in plain)
+        for (index, size), stride in usual.items():
+            assert sizevars.stride_at_vec_range.__wrapped__(index, x, size) == stride
+    assert vars(sizevars)[quicker.SIMPLIFYING] is theirs
