@@ -102,10 +102,10 @@ def main(arguments: list[str]) -> int:
         record(ROOT)
         return 0
     names = ops(ROOT) if "--all" in arguments else chosen(ROOT, commits(ROOT))
-    quick = quickly_compiled(names)
     if "--compiled" in arguments:
-        names = quick
+        names = quickly_compiled(names)
     elif "--drawing" in arguments:
+        quick = quickly_compiled(names)
         names = [name for name in names if name not in quick]
     print(*names)
     return 0
