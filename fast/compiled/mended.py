@@ -23,6 +23,9 @@ LOOPS, FUSING = "OuterLoopFusedSchedulerNode", "check_outer_fusion_loop_level_at
 VECTORS, EXPM1 = "CppVecOverrides", "expm1"
 """Where it writes the function for vectors."""
 
+REPLACED = ((LOOPS, FUSING), (VECTORS, EXPM1))
+"""What is replaced, by its class and its name there."""
+
 
 def lacking() -> str | None:
     """Say what this torch lacks of what is replaced, or None."""
@@ -32,7 +35,7 @@ def lacking() -> str | None:
     except ImportError as error:
         return str(error)
     del V
-    for owner, name in (LOOPS, FUSING), (VECTORS, EXPM1):
+    for owner, name in REPLACED:
         if name not in vars(getattr(cpp, owner, object)):
             return f"torch._inductor.codegen.cpp has no {owner}.{name}"
     return None

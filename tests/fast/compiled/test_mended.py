@@ -55,8 +55,7 @@ def replaced() -> dict[str, Any]:
     """Return what torch has where something is replaced."""
     from torch._inductor.codegen import cpp
 
-    places = (mended.LOOPS, mended.FUSING), (mended.VECTORS, mended.EXPM1)
-    return {owner: vars(getattr(cpp, owner))[name] for owner, name in places}
+    return {owner: vars(getattr(cpp, owner))[name] for owner, name in mended.REPLACED}
 
 
 def test_torch_has_its_own_functions_back_even_after_an_error() -> None:
@@ -67,9 +66,7 @@ def test_torch_has_its_own_functions_back_even_after_an_error() -> None:
     assert replaced() == usual
 
 
-@pytest.mark.parametrize(
-    ("owner", "name"), [(mended.LOOPS, mended.FUSING), (mended.VECTORS, mended.EXPM1)]
-)
+@pytest.mark.parametrize(("owner", "name"), mended.REPLACED)
 def test_a_torch_without_what_is_replaced_is_refused(
     owner: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
