@@ -25,9 +25,9 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-from fast.compiled.mended import lacking, mended
-from fast.compiled.quicker import quicker
-from fast.compiled.rewritten import REWRITTEN
+from fast.compiled.replaced.mended import lacking, mended
+from fast.compiled.replaced.quicker import quicker
+from fast.compiled.replaced.rewritten import REWRITTEN
 from fast.disk import scratch
 from fast.errors import Rejected, Unavailable
 

@@ -23,9 +23,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from fast.compiled import inductor
-from fast.compiled.mended import MENDED
-from fast.compiled.quicker import begun_with
-from fast.compiled.rewritten import REWRITTEN
+from fast.compiled.replaced.mended import MENDED
+from fast.compiled.replaced.quicker import begun_with
+from fast.compiled.replaced.rewritten import REWRITTEN
 
 
 class Calls(TorchDispatchMode):

@@ -28,7 +28,8 @@ from typing import Any
 
 import torch
 
-from fast.compiled import artifacts, inductor, mended
+from fast.compiled import artifacts, inductor
+from fast.compiled.replaced import mended
 
 PACKAGE = bytes(range(256)) * 800
 SYSTEM = ("posix", "fcntl", "_io", "_posixsubprocess")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fast.compiled import quicker
+from fast.compiled.replaced import quicker
 
 
 def test_an_artifact_that_runs_a_few_times_compares_no_arguments() -> None:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fast.compiled import inductor, mended
+from fast.compiled import inductor
+from fast.compiled.replaced import mended
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("inductor")]
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fast.compiled.mended import replaced
+from fast.compiled.replaced.mended import replaced
 
 WITHOUT_REGEX = Path(__file__).with_name("without_regex.h")
 REGEX = ('std::regex re("(cpu|cuda|xpu|mps)(:([0-9]+))?");', "std::regex_match(device_str, sm, re)")
@@ -99,7 +99,6 @@ def _rules_once() -> Iterator[None]:
 @contextmanager
 def _plain_indices() -> Iterator[None]:
     """Leave an index as it is where it is a sum of multiples, whose stride is plain to see."""
-    from sympy import Add, Integer, Mul, Symbol, preorder_traversal
     from torch._inductor import sizevars
 
     usual: Any = getattr(sizevars, SIMPLIFYING, None)
@@ -108,11 +107,17 @@ def _plain_indices() -> Iterator[None]:
         return
 
     def simplified(index: Any, variable: Any, length: Any) -> Any:
-        plain = all(isinstance(p, Add | Mul | Symbol | Integer) for p in preorder_traversal(index))
-        return index if plain else usual(index, variable, length)
+        return index if _plain(index) else usual(index, variable, length)
 
     with replaced(sizevars, SIMPLIFYING, simplified):
         yield
+
+
+def _plain(index: Any) -> bool:
+    """Whether sums and products of variables and whole numbers are all that stands in an index."""
+    if index.is_Add or index.is_Mul:
+        return all(map(_plain, index.args))
+    return bool(index.is_Symbol or index.is_Integer)
 
 
 @contextmanager

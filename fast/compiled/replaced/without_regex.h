@@ -3,7 +3,7 @@
 // torch reads the name of a device, as "cpu" or "cuda:1", by a regular expression. Compiling what
 // runs those takes as long as all the rest of a small artifact. Artifacts are for the CPU, so that
 // is the one name that is known here; torch's own code refuses others.
-// `fast.compiled.quicker` looks whether torch still reads the name so.
+// `fast.compiled.replaced.quicker` looks whether torch still reads the name so.
 
 #include <regex>
 #include <string>

@@ -1,0 +1,1 @@
+"""What torch's Inductor does otherwise here: mended, quicker, or written down otherwise."""
