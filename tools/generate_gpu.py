@@ -113,6 +113,9 @@ def right(results: Mapping[str, Any]) -> Iterator[str]:
             yield f"* {row['op']} {row['direction']} {row['dtype']}: {row['status']}."
     memory = results["memory_check"]
     yield f"* The memory checker, on a sample ({', '.join(memory['ops'])}): {memory['status']}."
+    if products := results.get("products"):
+        exact = sum(row["status"] == "equal" for row in products)
+        yield f"* Large tiles of products, of whole numbers: {exact} of {len(products)} are exact."
     equal = [row for row in results["graphs"] if "replay" in row["name"]]
     yield (
         f"* Graphs: {sum(row['status'] == 'equal' for row in equal)} of {len(equal)} programs have "

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fast.binaries.tiled import LIKE_ANOTHER, operands
-from fast.kernels.tiles import TABLE, Tile, Tiles
+from fast.kernels.tiles import ENOUGH, TABLE, Tile, Tiles
 from tools.generate_kernels import counted
 from tools.generated import write_or_check
 from tools.record_tiles import recorded
@@ -25,8 +25,8 @@ DOCUMENT = ROOT / "docs" / "tiles.md"
 Row = Mapping[str, Any]
 
 WHEN = {
-    "large": "steps of 16 bytes along an axis of each operand; at least 128 rows, 128 columns and "
-    "an inner extent of 64",
+    "large": "steps of 16 bytes along an axis of each operand; at least 128 rows, 128 columns, "
+    f"an inner extent of 64, and {ENOUGH} tiles",
     "small": "steps of 16 bytes, and less",
     "small_in_batch": "the same, in a batch",
     "pairs": "16-bit numbers in steps of 4 bytes",

@@ -12,7 +12,8 @@ objects, which numpy adds, multiplies, compares, selects and sums as always. Rep
   `fast.kernels.elementwise.functions`, whose lines are polynomials that sweeps hold to their
   errors;
 * and of our own, how large a tensor is that takes the wide tile of rows, which small ones then do,
-  and how long an inner axis is of which products walk the parts apart.
+  how many large tiles a product has at least, and how long an inner axis is of which products walk
+  the parts apart.
 
 What is assumed: that these are the functions by which interpreted kernels handle floats; that numpy
 calls an object's own operators and nothing else; that a lane which a mask hides, where x / 0 is
@@ -68,7 +69,7 @@ def exact_kernels(memory: Memory, rules: Mapping[str, Rule]) -> Iterator[None]:
     Raises Inexact where kernels are compiled here, not interpreted.
     """
     from fast.device.mode import require_triton, ring
-    from fast.kernels import split_k
+    from fast.kernels import split_k, tiles
     from fast.kernels.elementwise import functions
     from fast.kernels.rows import rowwise
 
@@ -95,7 +96,8 @@ def exact_kernels(memory: Memory, rules: Mapping[str, Rule]) -> Iterator[None]:
             patch.object(interpreter.GridExecutor, "__call__", _noting(interpreter))
         )
         stack.enter_context(patch.object(rowwise, "WORTHWHILE", 1))
-        stack.enter_context(patch.object(split_k, "PART", 1))
+        stack.enter_context(patch.dict(split_k.PARTS, dict.fromkeys(split_k.PARTS, 1)))
+        stack.enter_context(patch.object(tiles, "ENOUGH", 1))
         # Sums of addresses are checked for overflow in vain, as nobody asks for what is found.
         unchecked = replace(builder.options, sanitize_overflow=False)
         stack.enter_context(patch.object(builder, "options", unchecked))

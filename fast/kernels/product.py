@@ -210,7 +210,7 @@ def product(
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype if stored else torch.float32, device=x.device)
     count, meta = _tiled(x, y, tf32)
-    parts, length = cut(1, m, n, k)
+    parts, length = cut(1, m, n, k, tiles.arithmetic(x, tf32))
     to = z if parts == 1 else scratch(z, parts)
     now = None if bias is None or parts > 1 else _in_steps(bias)
     launch(
@@ -239,7 +239,7 @@ def bent_product(
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype, device=x.device)
     straight = torch.empty_like(z) if keep else None
-    parts, length = cut(1, m, n, k)
+    parts, length = cut(1, m, n, k, tiles.arithmetic(x, tf32))
     count, meta = _tiled(x, y, tf32, bent=parts == 1)
     if parts > 1:
         to = scratch(z, parts)
@@ -264,7 +264,7 @@ def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
     (batch, m, k), n = x.shape, y.shape[2]
     z = torch.empty((batch, m, n), dtype=x.dtype, device=x.device)
     count, meta = _tiled(x, y, tf32)
-    parts, length = cut(batch, m, n, k)
+    parts, length = cut(batch, m, n, k, tiles.arithmetic(x, tf32))
     to = z if parts == 1 else scratch(z, parts)
     launch(
         _batch_kernel, (batch * count, parts),

@@ -27,7 +27,7 @@ from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import Example
 from fast.kernels.page import REQUIRED, Gradients, Op, Places, Saved
 from fast.kernels.product import TF32, aten_product, bent_product
-from fast.kernels.split_k import PART
+from fast.kernels.split_k import LONG
 from fast.ops import linear
 from fast.ops.gelu import op as gelu
 from fast.ops.linear import matrix_of
@@ -125,12 +125,12 @@ that add the sums of parts, and two back. Beside them 38 of matmul, and two for 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
     """Yield each curve for the large tile, and gelu for the small one and for unaligned matrices.
 
-    The last has an inner axis of two parts, which are bent when they are added. Other orders of
+    The last has an inner axis of parts, which are bent when they are added. Other orders of
     operands are those of linear, and no curve asks for them.
     """
     sizes = [(128, 128, activation) for activation in ACTIVATIONS]
     for size, inputs, activation in (
-        *sizes, (48, 48, "gelu"), (45, 45, "gelu"), (16, 2 * PART, "gelu")
+        *sizes, (48, 48, "gelu"), (45, 45, "gelu"), (16, LONG, "gelu")
     ):  # fmt: skip
         x, w = torch.ones(size, inputs, dtype=dtype), torch.ones(size, inputs, dtype=dtype)
         yield (x, w, torch.ones(size, dtype=dtype)), {"activation": activation}

@@ -6,8 +6,16 @@ import gc
 
 import pytest
 
+from fast.kernels import tiles
+
 
 @pytest.fixture
 def settled() -> None:
     """Collect what earlier tests left in cycles, so that the counters change by this test alone."""
     gc.collect()
+
+
+@pytest.fixture
+def one_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a result that fills one large tile take it, as one of hundreds of them does."""
+    monkeypatch.setattr(tiles, "ENOUGH", 1)

@@ -61,8 +61,11 @@ SAMPLE = [
     ((64, 64, 64), "rows", {"small": 3}),
     ((64, 64, 64), "transposed", {"small": 3}),
     ((64, 64, 64), "padded to 8", {"small": 3}),
-    ((256, 128, 256), "rows", {"large": 3}),
-    ((256, 128, 256), "transposed", {"large": 3}),
+    ((256, 128, 256), "rows", {"small": 3}),
+    ((2048, 64, 2048), "rows", {"large": 1, "small": 2}),
+    ((2048, 2048, 2048), "rows", {"large": 3}),
+    ((2048, 2048, 2048), "transposed", {"large": 3}),
+    ((1920, 1920, 2048), "rows", {"small": 3}),
     ((64, 64, 64), "padded by 2", {"pairs": 2, "small": 1}),
     ((64, 64, 64), "from the second", {"pairs": 2, "small": 1}),
     ((64, 64, 64), "padded by 1", {"single": 2, "small": 1}),
@@ -96,6 +99,13 @@ def test_a_linear_of_whole_steps_never_loads_single_elements(taken: Calls) -> No
     z, saved = OPS["linear"].value(x, w, b)
     OPS["linear"].vjp(saved, z, (True, True, False))
     assert taken == {"small": 3}
+
+
+def test_the_tiles_of_all_places_of_a_batch_are_counted(taken: Calls) -> None:
+    for batch in (255, 256):
+        one = torch.zeros(1, 128, 128, dtype=torch.bfloat16)
+        OPS["bmm"].value(one.expand(batch, 128, 128), torch.zeros(batch, 128, 128, dtype=one.dtype))
+    assert taken == {"small_in_batch": 1, "large": 1}
 
 
 def test_a_batch_that_is_spread_by_odd_strides_is_read_one_by_one(taken: Calls) -> None:
@@ -193,7 +203,8 @@ TURNED = [
     (False, (256, 64, 128), (1, 1), (False, False)),
     (False, (256, 64, 128), (1, 0), (False, True)),
     (False, (256, 64, 128), (0, 0), (False, True)),
-    (False, (255, 64, 128), (1, 0), (False, False)),
+    (False, (128, 64, 128), (1, 0), (False, True)),
+    (False, (127, 64, 128), (1, 0), (False, False)),
     (False, (256, 32, 128), (1, 0), (False, False)),
     (True, (512, 64, 128), (1, 1), (False, True)),
     (True, (512, 64, 128), (0, 0), (False, False)),

@@ -15,7 +15,7 @@ from fast.ops import OPS, linear
 from fast.ops.linear_activation import ACTIVATIONS
 
 OP = OPS["linear_activation"]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_is_enough")]
 
 PROVIDERS = ("triton", "aten")
 NARROW = (torch.bfloat16, torch.float16)
@@ -118,7 +118,7 @@ def test_one_launch_makes_both_unless_there_are_parts(
 
     for module in (product, split_k):
         monkeypatch.setattr(module, "launch", launched)
-    monkeypatch.setattr(split_k, "PART", 64)
+    monkeypatch.setattr(split_k, "PARTS", dict.fromkeys(split_k.PARTS, 64))
     x, w, b = layer((5, inputs, 7))
     z, saved = OP.value(x, w, b, activation=activation)
     assert met == kernels

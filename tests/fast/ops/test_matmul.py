@@ -13,6 +13,8 @@ from fast.errors import Rejected, Unavailable
 from fast.kernels import product
 from fast.ops import OPS
 
+pytestmark = pytest.mark.usefixtures("one_is_enough")
+
 PROVIDERS = ("triton", "aten")
 DTYPES = (torch.float32, torch.bfloat16)
 SIZES = [

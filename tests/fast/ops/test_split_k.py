@@ -19,7 +19,7 @@ DTYPES = (torch.float32, torch.float16)
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an inner axis be cut from 65 on, into parts of 64."""
-    monkeypatch.setattr(split_k, "PART", 1)
+    monkeypatch.setattr(split_k, "PARTS", dict.fromkeys(split_k.PARTS, 1))
 
 
 @pytest.fixture
@@ -65,27 +65,30 @@ def layouts(x: Tensor) -> Iterator[Tensor]:
     yield wide[..., 1::2]
 
 
-@pytest.mark.parametrize("batch", [1, 3, 128, 256])
+@pytest.mark.parametrize("dtype", split_k.PARTS)
+@pytest.mark.parametrize("batch", [1, 3, 64, 128])
 @pytest.mark.parametrize("m", [0, 1, 64, 65, 1000])
-@pytest.mark.parametrize("k", [0, 1, 2047, 2048, 2049, 5000, 65536, 2**23 + 1])
-def test_an_axis_is_cut_by_shapes_and_constants(batch: int, m: int, k: int) -> None:
-    parts, length = split_k.cut(batch, m, 70, k)
-    squares = batch * -(-m // 64) * 2
+@pytest.mark.parametrize("k", [0, 1, 255, 256, 1023, 1024, 2049, 5000, 65536, 2**23 + 1])
+def test_an_axis_is_cut_by_shapes_and_constants(batch: int, m: int, k: int, dtype: str) -> None:
+    parts, length = split_k.cut(batch, m, 70, k, dtype)
+    squares, least = batch * -(-m // 64) * 2, split_k.PARTS[dtype]
     if parts == 1:
         assert length == k
-        assert k < 2048 or not 0 < squares <= 256
+        assert k < 2 * least or not 0 < squares <= 128
         return
-    assert k >= 2048
+    assert k >= 2 * least
     assert length % split_k.STEP == 0
-    assert length >= split_k.PART
+    assert length >= least
     assert (parts - 1) * length < k <= parts * length
     assert parts * squares <= split_k.PROGRAMS
 
 
 def test_few_tiles_of_a_long_axis_fill_a_gpu() -> None:
-    assert split_k.cut(1, 64, 64, 65536) == (64, 1024)
-    assert split_k.cut(1, 1024, 1024, 65536) == (2, 32768)
-    assert split_k.cut(1, 1024, 1088, 65536) == (1, 65536)
+    assert split_k.cut(1, 64, 64, 65536, "bf16") == (128, 512)
+    assert split_k.cut(1, 64, 64, 65536, "fp32") == (256, 256)
+    assert split_k.cut(1, 128, 1024, 1024, "fp32") == (8, 128)
+    assert split_k.cut(1, 512, 1024, 65536, "fp32") == (2, 32768)
+    assert split_k.cut(1, 512, 1088, 65536, "fp32") == (1, 65536)
 
 
 def test_every_tile_walks_whole_steps() -> None:
@@ -115,9 +118,18 @@ def test_matmul_in_parts_and_its_vjp(
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
-def test_the_large_tile_walks_parts(dtype: torch.dtype, short: None, sums: list[Tensor]) -> None:
+def test_a_result_of_several_tiles_walks_parts(
+    dtype: torch.dtype, short: None, sums: list[Tensor]
+) -> None:
     agrees("matmul", *(signs(*s, dtype=dtype) for s in ((128, 192), (192, 128), (128, 128))))
     assert [one.shape[0] for one in sums] == [3, 2, 2]
+
+
+def test_what_takes_the_large_tile_has_no_parts() -> None:
+    """So that no kernel is made for parts of it: as many tiles are more squares than are cut."""
+    assert 2 * tiles.ENOUGH > split_k.PROGRAMS
+    for there in tiles.TABLE.values():
+        assert min(there.large.rows, there.large.columns) >= split_k.SQUARE
 
 
 @pytest.mark.parametrize("size", [(5, 130, 7), (16, 72, 24)])
@@ -176,7 +188,7 @@ def test_a_part_is_the_product_of_its_terms(
 
 @pytest.mark.parametrize("name", ["matmul", "bmm"])
 def test_a_sum_is_tall_from_two_parts_on(name: str, sums: list[Tensor]) -> None:
-    for k, parts in ((2047, 1), (2048, 2), (3100, 3)):
+    for k, parts in ((255, 1), (256, 2), (400, 3)):
         x, y = signs(2, k), signs(k, 3)
         given = (x, y) if name == "matmul" else (x[None], y[None])
         z, _ = OPS[name].value(*given)
