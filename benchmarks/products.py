@@ -18,7 +18,7 @@ from fast.kernels import tiles
 from fast.kernels.product import TF32
 from fast.ops import OPS
 
-EXTENT, INNER = 2048, 96
+EXTENT, INNER = 1536, 96
 """So many rows and columns are enough for the large tile; so many terms are exact in 16 bits."""
 
 DTYPES = {

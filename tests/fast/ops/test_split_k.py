@@ -127,9 +127,15 @@ def test_a_result_of_several_tiles_walks_parts(
 
 def test_what_takes_the_large_tile_has_no_parts() -> None:
     """So that no kernel is made for parts of it: as many tiles are more squares than are cut."""
-    assert 2 * tiles.ENOUGH > split_k.PROGRAMS
-    for there in tiles.TABLE.values():
-        assert min(there.large.rows, there.large.columns) >= split_k.SQUARE
+    for (_, dtype), there in tiles.TABLE.items():
+        for rows in range(1, tiles.ENOUGH + 1):
+            columns = -(-tiles.ENOUGH // rows)
+            # The fewest squares of so many tiles: the last row and column of them hold one entry.
+            m, n = (
+                max(tiles.FULL, (count - 1) * size + 1)
+                for count, size in ((rows, there.large.rows), (columns, there.large.columns))
+            )
+            assert split_k.cut(1, m, n, split_k.LONG, dtype)[0] == 1
 
 
 @pytest.mark.parametrize("size", [(5, 130, 7), (16, 72, 24)])
