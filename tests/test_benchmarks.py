@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from benchmarks import (
     growth,
     kernels,
     ops,
+    products,
     start,
     targets,
     works,
@@ -34,6 +36,7 @@ from benchmarks.counts import counted
 from benchmarks.report import environment, save
 from benchmarks.timing import paired
 from fast import OPS, Session
+from fast.kernels import tiles
 from fast.optim import OPTIMIZERS
 from tools import generate_growth
 from tools.tree import ROOT
@@ -236,11 +239,13 @@ def test_replay_reports_the_suite_s_verdict(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(gpu, "attempt", answer)
     part = gpu.Suite("fast-triton", Path("cases")).replay(["add"], lambda: 1.0)
     assert part["status"] == "nonconformant" and part["end"] == "the end"
-    clean = {"memory_check": {"status": "clean"}, "graphs": [{"status": "equal"}]}
+    equal = [{"status": "equal"}]
+    clean = {"memory_check": {"status": "clean"}, "products": equal, "graphs": equal}
     assert not gpu.in_order({**clean, "replay": [part]})
     assert gpu.in_order({**clean, "replay": [{"status": "conformant"}]})
-    differs = {**clean, "graphs": [{"status": "differs"}]}
-    assert not gpu.in_order({**differs, "replay": [{"status": "conformant"}]})
+    for stage in ("products", "graphs"):
+        differs = {**clean, stage: [*equal, {"status": "differs"}]}
+        assert not gpu.in_order({**differs, "replay": [{"status": "conformant"}]})
 
 
 def test_every_op_is_replayed_once_beside_the_memory_checker() -> None:
@@ -262,6 +267,22 @@ def test_a_suite_that_wrote_no_row_has_crashed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(gpu, "attempt", lambda command, limit: (1, "ImportError"))
     part = gpu.Suite("fast-triton", Path("cases")).replay(["add"], lambda: 1.0)
     assert part["status"] == "crash" and part["end"] == "ImportError"
+
+
+def test_large_tiles_of_products_are_compared_with_exact_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = tiles.ENOUGH
+    found = products.rows(dry_run=True)
+    assert len(found) == len({row["name"] for row in found}) == 48
+    assert {(row["tile"], row["status"]) for row in found} == {("large", "equal")}
+    assert before == tiles.ENOUGH
+    product = OPS["matmul"].value
+    wrong = replace(OPS["matmul"], value=lambda x, y: (product(x, y)[0] + 1, ()))
+    monkeypatch.setitem(OPS, "matmul", wrong)
+    assert [row["name"] for row in products.rows(dry_run=True) if row["status"] != "equal"] == [
+        row["name"] for row in found if row["name"].startswith("matmul")
+    ]
 
 
 def test_every_op_has_inputs_that_a_gpu_is_timed_on() -> None:
