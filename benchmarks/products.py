@@ -19,7 +19,7 @@ from fast.kernels.product import TF32
 from fast.ops import OPS
 
 EXTENT, INNER = 1536, 96
-"""So many rows and columns are enough for the large tile; so many terms are exact in 16 bits."""
+"""So many rows and columns take the large tile; so many terms are exact in 16 bits."""
 
 DTYPES = {
     "fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16,

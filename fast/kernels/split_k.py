@@ -56,7 +56,7 @@ def _add_parts_kernel(
     z, sums, b, biased: tl.int32, size: tl.int32, n: tl.int32, parts: tl.int32, bn: tl.int64,
     straight, UNIT: tl.constexpr, AT_ONCE: tl.constexpr, BLOCK: tl.constexpr, FN: tl.constexpr,
 ):  # fmt: skip
-    # Written as a multiple, so that the compiler knows it to be. There are at most 2^21 sums, so
+    # Written as a multiple, so that the compiler knows it to be. There are at most 2^20 sums, so
     # that places fit 32 bits.
     size = size // UNIT * UNIT
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

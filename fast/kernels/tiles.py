@@ -42,7 +42,7 @@ class Tile(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """How a GPU reads the operands of large tiles fastest: one that lies otherwise is copied first.
+    """How a GPU reads the operands of wide tiles fastest: one that lies otherwise is copied first.
 
     left, right   along the inner axis (True), along the other (False), or as it comes (None)
     least         how many rows or columns of the other operand make up for the copy
