@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
@@ -29,17 +30,13 @@ DTYPES = {
 def rows(dry_run: bool) -> list[Row]:
     """Compare every product with torch's in fp64; a dry run takes one tile for enough."""
     device, extent = ("cpu", tiles.FULL) if dry_run else ("cuda", EXTENT)
-    before = tiles.ENOUGH
-    tiles.ENOUGH = 1 if dry_run else before
-    try:
+    with tiles.one_is_enough() if dry_run else nullcontext():
         return [
             row
             for name in DTYPES
             for along in itertools.product((True, False), repeat=2)
             for row in compared(name, along, extent, device)
         ]
-    finally:
-        tiles.ENOUGH = before
 
 
 def compared(dtype: str, along: tuple[bool, bool], extent: int, device: str) -> Iterator[Row]:

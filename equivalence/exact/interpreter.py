@@ -97,7 +97,7 @@ def exact_kernels(memory: Memory, rules: Mapping[str, Rule]) -> Iterator[None]:
         )
         stack.enter_context(patch.object(rowwise, "WORTHWHILE", 1))
         stack.enter_context(patch.dict(split_k.PARTS, dict.fromkeys(split_k.PARTS, 1)))
-        stack.enter_context(patch.object(tiles, "ENOUGH", 1))
+        stack.enter_context(tiles.one_is_enough())
         # Sums of addresses are checked for overflow in vain, as nobody asks for what is found.
         unchecked = replace(builder.options, sanitize_overflow=False)
         stack.enter_context(patch.object(builder, "options", unchecked))

@@ -71,16 +71,18 @@ def _optimizers() -> Any:
 
 
 def examples(name: str) -> Iterator[Example]:
-    """Yield what the hosts of an op or an optimizer do for its examples, in every dtype."""
-    yield from _optimizer(name) if name in _optimizers() else _op(name)
+    """Yield what the hosts of an op or an optimizer do for its examples, in every dtype.
+
+    Examples are small: while they are gone through, one large tile is enough.
+    """
+    with importlib.import_module("fast.kernels.tiles").one_is_enough():
+        yield from _optimizer(name) if name in _optimizers() else _op(name)
 
 
 def _op(name: str) -> Iterator[Example]:
     """Yield values, and VJPs of contiguous and of repeated cotangents."""
     own = page(name)
     allowed_tf32 = importlib.import_module("fast.kernels.product").TF32
-    # Examples are small: one large tile is enough for them.
-    importlib.import_module("fast.kernels.tiles").ENOUGH = 1
     # Only products ask whether tf32 is allowed; every other page would launch the same twice.
     for tf32 in (False, True) if hasattr(own, "TF32") else (False,):
         allowed_tf32.set(tf32)

@@ -75,25 +75,29 @@ def compile_here(
 ) -> list[Row]:
     """Compile the product of every case in this process, which is in compile-only mode."""
     driving.stand_in(target)
-    tiles.ENOUGH = 1
-    found: list[tuple[Row, Any]] = []
-    for case in cases(dtypes, names):
-        taken, _, _ = tiles.chosen(case.x, case.y, case.dtype == "tf32")
-        if taken != case.tile:
-            raise RuntimeError(f"tiles: operands for the tile {case.tile} take {taken}")
-        if any(tiles.turns(case.x, case.y, case.dtype == "tf32")):
-            continue  # Operands in this order are copied first, and then lie in another.
-        launch.compiled.clear()
-        if case.x.dim() == 2:
-            bias = torch.ones(case.y.shape[-1], dtype=case.y.dtype)
-            product(case.x, case.y, case.dtype == "tf32", bias)
-        else:
-            batched_product(case.x, case.y, case.dtype == "tf32")
-        ((kernel, compiled, meta),) = launch.compiled
-        said = {"kernel": kernel.__name__, "dtype": case.dtype, "tile": case.tile}
-        config = {name: meta[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}
-        found.append(({**said, "order": case.order, "config": config}, compiled))
+    with tiles.one_is_enough():
+        found = [made for case in cases(dtypes, names) for made in _compiled(case)]
     return described(target, found)
+
+
+def _compiled(case: Case) -> Iterator[tuple[Row, Any]]:
+    """Yield what is said of the kernel of a case, and the kernel: none where it is not launched."""
+    tf32 = case.dtype == "tf32"
+    taken, _, _ = tiles.chosen(case.x, case.y, tf32)
+    if taken != case.tile:
+        raise RuntimeError(f"tiles: operands for the tile {case.tile} take {taken}")
+    if any(tiles.turns(case.x, case.y, tf32)):
+        return  # Operands in this order are copied first, and then lie in another.
+    launch.compiled.clear()
+    if case.x.dim() == 2:
+        bias = torch.ones(case.y.shape[-1], dtype=case.y.dtype)
+        product(case.x, case.y, tf32, bias)
+    else:
+        batched_product(case.x, case.y, tf32)
+    ((kernel, compiled, meta),) = launch.compiled
+    said = {"kernel": kernel.__name__, "dtype": case.dtype, "tile": case.tile}
+    config = {name: meta[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}
+    yield {**said, "order": case.order, "config": config}, compiled
 
 
 def described(target: str, found: Sequence[tuple[Row, Any]]) -> list[Row]:

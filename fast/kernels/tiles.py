@@ -7,7 +7,8 @@ axis in the same steps, so that no sum has another order on another GPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from math import prod
 from typing import NamedTuple
@@ -146,6 +147,18 @@ Measured on an H100: with 64 tiles of 128 x 128 the small ones take as long in b
 in tf32, with 256 they take a third longer. With 144, along an inner axis of 16,384, they took
 longer on an H200, too.
 """
+
+
+@contextmanager
+def one_is_enough() -> Iterator[None]:
+    """Let a result that fills one large tile take it: a small one stands for one of hundreds."""
+    global ENOUGH
+    before, ENOUGH = ENOUGH, 1
+    try:
+        yield
+    finally:
+        ENOUGH = before
+
 
 NEWEST = "sm_90"
 """Whose tiles later GPUs take, and the interpreter."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,6 +17,7 @@ def settled() -> None:
 
 
 @pytest.fixture
-def one_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_is_enough() -> Iterator[None]:
     """Let a result that fills one large tile take it, as one of hundreds of them does."""
-    monkeypatch.setattr(tiles, "ENOUGH", 1)
+    with tiles.one_is_enough():
+        yield

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fast.binaries import ptx_rules
+from fast.binaries import driving, ptx_rules
 from fast.kernels import product, tiles
 from fast.ops import OPS
 
@@ -107,6 +107,16 @@ def test_the_tiles_of_all_places_of_a_batch_are_counted(taken: Calls) -> None:
         one = torch.zeros(1, 128, 128, dtype=torch.bfloat16)
         OPS["bmm"].value(one.expand(batch, 128, 128), torch.zeros(batch, 128, 128, dtype=one.dtype))
     assert taken == {"small_in_batch": 1, "large": 1}
+
+
+def test_examples_take_large_tiles_and_leave_no_other_call_to_take_them() -> None:
+    before = tiles.ENOUGH
+    met = {tiles.ENOUGH for _ in driving.examples("relu")}
+    assert met == {1} and before > 1
+    assert before == tiles.ENOUGH
+    for _ in driving.examples("relu"):
+        break
+    assert before == tiles.ENOUGH
 
 
 def test_a_batch_that_is_spread_by_odd_strides_is_read_one_by_one(taken: Calls) -> None:
