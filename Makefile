@@ -37,9 +37,9 @@ FULL := lint types generated test $(LATER) kernels kernels-$(OLDEST) kernels-$(N
 REPORTS := $(patsubst %,build/%.json,$(BACKENDS) fast-inductor-random sizes-fast-aten sizes-torch exact-fast-aten exact-kernels)
 THOROUGH := engine-thorough conformance-fast-inductor-thorough laws $(SESSIONS:%=%-thorough) matrix-thorough sizes-interpreted flat
 
-.PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-turn kernels-$(OLDEST) kernels-$(NEWEST) full \
+.PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-turn kernels-$(OLDEST) kernels-$(NEWEST) races-turn full \
 	thorough exact laws dags bounds matrix matrix-thorough sizes sizes-interpreted flat bench newest \
-	engine engine-thorough gpu-cases gpu races strangers tiles clean
+	engine engine-thorough gpu-cases gpu races races-turn strangers tiles clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,7 +66,7 @@ test-full-%: $(READY)
 	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -m full \
 		$(firstword $(wildcard tests/$* tests/test_$*.py proofs_$*))
 
-check: lint types generated conformance kernels-turn races  ## format, lint, types, regenerated files, conformance, kernels, races
+check: lint types generated conformance conformance-fast-inductor-turn kernels-turn races-turn  ## format, lint, types, regenerated files, conformance, kernels, races
 
 lint: $(READY)
 	$(VPY) -m ruff format --check .
@@ -82,12 +82,12 @@ generated: $(READY)
 regenerate: $(READY)  ## write every generated file anew
 	$(VPY) -m tools.generate
 
-# On the host every row at `quick`, and at `ci` of ours the pages that changed and a turn of the others
-# (tools/rotation.py). The interpreter takes long: it has the same pages at `quick`. What torch and the
-# interpreter do at `ci` belongs to `make full`. On exact numbers, all twins and the same pages.
+# On the host every row of ours at `quick`, and at `ci` the pages that changed and a turn of the others
+# (tools/rotation.py). torch is pinned and the interpreter takes long: they have the same pages at
+# `quick`; what they do at `ci` belongs to `make full`. On exact numbers, all twins and the same pages.
 conformance: $(READY)  ## judge our backends and torch: every row a little, some in full
 	$(EQUIVALENCE) run --whole --backend fast-aten --profile quick --jobs $(WORKERS)
-	$(EQUIVALENCE) run --backend torch --profile quick --jobs $(WORKERS)
+	$(EQUIVALENCE) run --backend torch --profile quick --ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
 	$(EQUIVALENCE) run --whole --backend fast-aten --profile ci --ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
 	$(EQUIVALENCE) run --whole --backend fast-triton-interpreted --profile quick \
 		--ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
@@ -131,8 +131,11 @@ newest: build/newest/.ready  ## run the documents' Python with the newest allowe
 $(RACES)/.ready: $(READY)
 	@$(VPY) tools/set_up.py $(RACES) ttsem --ignore-requires-python
 
-races: $(RACES)/.ready  ## watch every kernel for races and wrong addresses, without a GPU
-	PYTHONPATH=$(RACES) $(EQUIVALENCE) races --jobs $(WORKERS)
+races: SHARE =
+races-turn: SHARE = --ops $$($(VPY) -m tools.rotation)
+races:  ## watch every kernel for races and wrong addresses, without a GPU
+races races-turn: $(RACES)/.ready
+	PYTHONPATH=$(RACES) $(EQUIVALENCE) races $(SHARE) --jobs $(WORKERS)
 
 # What takes longer than a change may wait for. A step that has passed stays shown, also in other
 # checkouts, until a file that it read changes (tools/shown.py); logs lie in build/full. A step that
@@ -155,14 +158,13 @@ conformance-jax: $(JAX)/.ready  ## judge JAX, which stays out of the install
 	PYTHONPATH=$(JAX) $(EQUIVALENCE) run --backend jax --profile quick --jobs $(WORKERS) --json build/jax.json
 
 # Each program is compiled, which takes much longer than to judge it. A row of some thirty takes seconds
-# of a core at `quick`, and four times as long at `ci`; where numbers are drawn, many minutes. So `make full`
-# has all of them at `quick`, in two steps, and in a third one a turn of the pages that draw nothing at `ci`;
-# a night has all at `ci`. The turn at `quick` is a target of its own until every row has been seen once:
-# then it belongs to `make check`.
+# of a core at `quick`, and four times as long at `ci`; where numbers are drawn, many minutes. So each change
+# has a rare turn of the pages that draw nothing at `quick`, and `make full` all of them, in two steps, and in
+# a third one a turn at `ci`; a night has all at `ci`.
 INDUCTOR := $(EQUIVALENCE) run --whole --backend fast-inductor --call-limit 360 --jobs $(WORKERS)
 
 conformance-fast-inductor-turn: $(READY)
-	$(INDUCTOR) --profile quick --ops $$($(VPY) -m tools.rotation --compiled)
+	$(INDUCTOR) --profile quick --ops $$($(VPY) -m tools.rotation --compiled --turns 24)
 
 conformance-fast-inductor-ci-turn: $(READY)
 	$(INDUCTOR) --profile ci --ops $$($(VPY) -m tools.rotation --compiled)

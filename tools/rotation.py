@@ -1,6 +1,7 @@
-"""Chooses the pages that `make check` judges at profile `ci`; all are judged at `quick`.
+"""Chooses the pages that `make check` asks much of; it asks a little of all.
 
     python -m tools.rotation             print their names
+    python -m tools.rotation --turns 24  print fewer: each page has its turn in so many commits
     python -m tools.rotation --compiled  print those that are compiled in seconds
     python -m tools.rotation --all       print all ops; with --compiled or --drawing some of them
     python -m tools.rotation --record    write down that every page, as it is, was judged at `ci`
@@ -16,6 +17,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from argparse import ArgumentParser
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -28,8 +30,8 @@ JUDGED = "tools/judged.json"
 SCHEMA = 1
 """The number of the record's format. A record without one is older: the digests alone."""
 
-TURNS = 6
-"""After as many commits each page has had its turn."""
+TURNS = 12
+"""After as many commits each page has had its turn, where no other number is said."""
 
 TABLES = {"ops": "OPS", "optim": "OPTIMIZERS"}
 
@@ -45,16 +47,16 @@ def digests(root: Path) -> dict[str, str]:
     return found
 
 
-def chosen(root: Path, turn: int) -> list[str]:
-    """The pages to judge in full, in reading order."""
+def chosen(root: Path, turn: int, turns: int = TURNS) -> list[str]:
+    """The pages to judge in full, in reading order, if each has its turn in so many."""
     judged, pages = recorded(root), digests(root)
     differing = {name for name, digest in pages.items() if judged.get(name) != digest}
-    if len(differing) > len(pages) // TURNS:
+    if len(differing) > len(pages) // turns:
         differing = set()
     return [
         name
         for place, name in enumerate(pages)
-        if name in differing or place % TURNS == turn % TURNS
+        if name in differing or place % turns == turn % turns
     ]
 
 
@@ -98,17 +100,27 @@ def ops(root: Path) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Print the names, or write the pages' digests down."""
-    if "--record" in arguments:
+    asked = _parser().parse_args(arguments)
+    if asked.record:
         record(ROOT)
         return 0
-    names = ops(ROOT) if "--all" in arguments else chosen(ROOT, commits(ROOT))
-    if "--compiled" in arguments:
-        names = quickly_compiled(names)
-    elif "--drawing" in arguments:
+    names = ops(ROOT) if asked.all else chosen(ROOT, commits(ROOT), asked.turns)
+    if asked.compiled or asked.drawing:
         quick = quickly_compiled(names)
-        names = [name for name in names if name not in quick]
+        names = [name for name in names if (name in quick) == asked.compiled]
     print(*names)
     return 0
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="python -m tools.rotation")
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--all", action="store_true")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--compiled", action="store_true")
+    kind.add_argument("--drawing", action="store_true")
+    kind.add_argument("--record", action="store_true")
+    return parser
 
 
 if __name__ == "__main__":

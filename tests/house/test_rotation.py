@@ -72,6 +72,17 @@ def test_an_older_record_is_read_and_a_newer_one_refused(
         chosen(tmp_path, 0)
 
 
+def test_a_rarer_turn_asks_less_of_each_change_and_leaves_nothing_out(
+    tmp_path: Path, plant: Callable[[str, str], None]
+) -> None:
+    small_tree(plant)
+    record(tmp_path, plant)
+    rare = 2 * TURNS
+    turns = [chosen(tmp_path, turn, rare) for turn in range(rare)]
+    assert {len(turn) for turn in turns} == {len(NAMES) // rare}
+    assert sorted(name for turn in turns for name in turn) == sorted(NAMES)
+
+
 def test_what_draws_numbers_is_not_compiled_in_each_change() -> None:
     assert rotation.quickly_compiled(["add", "dropout", "sgd", "rand_normal"]) == ["add", "sgd"]
 
