@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,12 @@ settings.register_profile(
 settings.register_profile("thorough", parent=settings.get_profile("ci"), max_examples=5000)
 settings.register_profile("hunt", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("ci")
+
+
+def pytest_collection_finish() -> None:
+    """No test is garbage: whoever collects garbage looks at what came since."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -66,10 +66,18 @@ def right_of(words: Command) -> bool:
     return words[3] == "list" or option(words, "backend").endswith(":Right")
 
 
-def told(kind: str, right: bool = True) -> list[object]:
-    """Return every command of a kind that asks about right backends, or about wrong ones."""
+def told(kind: str, right: bool = True, of: int | None = None) -> list[object]:
+    """Return every command of a kind that asks about right backends, or about wrong ones.
+
+    Where a story is chosen, by its place, those of the others are left to `make full`.
+    """
     return [
-        pytest.param(story, words, id=f"{story}-{' '.join(words[4:6])}")
+        pytest.param(
+            story,
+            words,
+            id=f"{story}-{' '.join(words[4:6])}",
+            marks=[] if of is None or story == list(STORIES)[of] else [pytest.mark.full],
+        )
         for story in STORIES
         for words in commands(story)
         if words[3] == kind and right is right_of(words)
@@ -110,7 +118,7 @@ def test_pages_are_listed_with_their_module(folder: Path, story: str, words: Com
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("story", "words"), told("run"))
+@pytest.mark.parametrize(("story", "words"), told("run", of=0))
 def test_right_backends_are_conformant(folder: Path, story: str, words: Command) -> None:
     done = ran(folder, [*words, "--json", f"{option(words, 'profile')}.json"])
     assert done.returncode == 0, done.stdout + done.stderr
@@ -121,7 +129,7 @@ def test_right_backends_are_conformant(folder: Path, story: str, words: Command)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("story", "words"), told("run", right=False))
+@pytest.mark.parametrize(("story", "words"), told("run", right=False, of=2))
 def test_wrong_backends_are_refused_and_replayed(folder: Path, story: str, words: Command) -> None:
     """Each page of a wrong backend fails, and a line of the report shows it in a new process.
 
@@ -143,7 +151,7 @@ def test_wrong_backends_are_refused_and_replayed(folder: Path, story: str, words
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("story", "words"), told("exact"))
+@pytest.mark.parametrize(("story", "words"), told("exact", of=1))
 def test_right_backends_are_equal_on_exact_numbers(
     folder: Path, story: str, words: Command
 ) -> None:
@@ -152,7 +160,7 @@ def test_right_backends_are_equal_on_exact_numbers(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("story", "words"), told("exact", right=False))
+@pytest.mark.parametrize(("story", "words"), told("exact", right=False, of=3))
 def test_wrong_backends_differ_on_exact_numbers(folder: Path, story: str, words: Command) -> None:
     done = ran(folder, words)
     assert done.returncode == 1 and " differs" in done.stdout, done.stdout + done.stderr

@@ -301,7 +301,7 @@ def test_workers_and_replays_find_a_page_by_its_module(house: Path) -> None:
     assert "worst fraction of budget" in again.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_other_commands_take_a_registered_page(house: Path) -> None:
     listed = judge(house, "list", "--pages", "mypages")
     assert "operations of mypages: fourth_power" in listed.stdout

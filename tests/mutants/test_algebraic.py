@@ -33,7 +33,7 @@ def _name(case: object) -> str:
     return case.name if isinstance(case, Patch) else str(case)
 
 
-@pytest.mark.parametrize(("bug", "row"), in_turns(BUGS, 8), ids=_name)
+@pytest.mark.parametrize(("bug", "row"), in_turns(BUGS, 16), ids=_name)
 def test_the_exact_ring_sees(bug: Patch, row: str, tmp_path: Path) -> None:
     code, (found,) = run_catchers(copy_of_fast(tmp_path, bug), [f"exact {row}"])
     print(*found["says"], sep="\n")
@@ -41,7 +41,7 @@ def test_the_exact_ring_sees(bug: Patch, row: str, tmp_path: Path) -> None:
     assert any("entries differ" in line for line in found["says"]), found["says"]
 
 
-@pytest.mark.parametrize(("kernel", "row"), in_turns(RIGHT, 5), ids=_name)
+@pytest.mark.parametrize(("kernel", "row"), in_turns(RIGHT, 10), ids=_name)
 def test_another_order_is_equal(kernel: Patch, row: str, tmp_path: Path) -> None:
     code, (found,) = run_catchers(copy_of_fast(tmp_path, kernel), [f"exact {row}"])
     assert (code, found["says"]) == (CONFORMANT, [])

@@ -46,7 +46,7 @@ def control(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Found]:
     return look_up
 
 
-@pytest.mark.parametrize("mutant", in_turns(MUTANTS, 5), ids=lambda m: m.name)
+@pytest.mark.parametrize("mutant", in_turns(MUTANTS, 10), ids=lambda m: m.name)
 def test_the_suite_catches(mutant: Mutant, control: Callable[[str], Found], tmp_path: Path) -> None:
     code, (found,) = run_catchers(copy_of_fast(tmp_path, mutant), [mutant.catcher])
     over = "went on" if found["worst"] is None else f"{found['worst']:.4} of budget"
@@ -57,7 +57,7 @@ def test_the_suite_catches(mutant: Mutant, control: Callable[[str], Found], tmp_
     assert unchanged["status"] == "conformant", unchanged["says"]
 
 
-@pytest.mark.parametrize("kernel", in_turns(REORDERED, 4), ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", in_turns(REORDERED, 7), ids=lambda k: k.name)
 def test_the_suite_accepts(
     kernel: Reordered, control: Callable[[str], Found], tmp_path: Path
 ) -> None:

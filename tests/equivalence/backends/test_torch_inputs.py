@@ -42,7 +42,14 @@ def inputs() -> Iterator[Any]:
                 # decoupled_weight_decay makes another page's optimizer of Adam.
                 continue
             own = {k: v for k, v in hyper.items() if k in page.arguments}
-            yield pytest.param(page.name, own, id=f"{page.name}-{case.desc or 'default'}")
+            # A turn of Muon's iteration on exact numbers makes them as long as all before it.
+            many = own.get("ns_steps", 0) > OPTIMIZERS["muon"].defaults["ns_steps"]
+            yield pytest.param(
+                page.name,
+                own,
+                id=f"{page.name}-{case.desc or 'default'}",
+                marks=[pytest.mark.full] if many else [],
+            )
 
 
 def walk(name: str, dtype: str, hyper: Mapping[str, Any]) -> UpdateSpec:

@@ -71,14 +71,14 @@ def unmet_levels(op: str, direction: str, strength: int = SINGLES) -> set[tuple[
     }
 
 
-@pytest.mark.parametrize(("op", "direction"), in_turns(ROWS, 2))
+@pytest.mark.parametrize(("op", "direction"), in_turns(ROWS, 4))
 def test_every_level_is_met_by_the_first_cases(op: str, direction: str) -> None:
     table = wanted(op, family_of(OPS[op]).name, direction)
     unmet = unmet_levels(op, direction)
     assert {(name, level) for name, level in unmet if table[name][1] not in BLURRED} == set()
 
 
-@pytest.mark.parametrize(("op", "direction"), in_turns(ROWS, 3))
+@pytest.mark.parametrize(("op", "direction"), in_turns(ROWS, 6))
 def test_every_pair_that_may_meet_meets(op: str, direction: str) -> None:
     table = {
         name: told
@@ -109,7 +109,7 @@ OFTEN_ZERO: dict[str, Any] = {
 a long row is a lone triplet, which may have nothing left to learn."""
 
 
-@pytest.mark.parametrize(("op", "direction"), ROWS)
+@pytest.mark.parametrize(("op", "direction"), in_turns(ROWS, 3))
 def test_every_level_of_a_call_is_met_where_something_is_not_0(op: str, direction: str) -> None:
     """Results are looked at, three times each: a loss whose rows are all ignored shows nothing."""
     if OPS[op].stops_gradients and direction == "vjp":
@@ -202,7 +202,7 @@ def without(family: Family, factor: str) -> Family:
 
 
 @pytest.mark.parametrize(
-    "family", in_turns([FAMILIES[name] for name in ONE_OF_EACH], 3), ids=lambda family: family.name
+    "family", in_turns([FAMILIES[name] for name in ONE_OF_EACH], 6), ids=lambda family: family.name
 )
 def test_a_factor_that_is_removed_is_missed(
     family: Family, monkeypatch: pytest.MonkeyPatch

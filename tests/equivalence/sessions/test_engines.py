@@ -125,6 +125,7 @@ def steps_by_labels_of_both_widths() -> int:
     return pair.ledger.judged
 
 
+@pytest.mark.full
 def test_labels_of_32_bits_are_read_as_64_where_nobody_converts_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -83,7 +83,7 @@ def test_every_step_of_a_trainer_is_within_budget(row: Row) -> None:
 
 
 @pytest.mark.holds("Higher derivatives, and the functions of programs")
-@pytest.mark.parametrize("row", [row for row in CURVATURE if row.op in KINDS], ids=str)
+@pytest.mark.parametrize("row", in_turns((row for row in CURVATURE if row.op in KINDS), 2), ids=str)
 def test_a_hessian_and_its_products_are_within_budget(row: Row) -> None:
     conformant(judge_drawn("curvature", row, 60, 0))
 

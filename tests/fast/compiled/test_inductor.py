@@ -144,6 +144,7 @@ def test_a_call_unlike_the_last_one_is_another_and_a_bad_one_is_refused() -> Non
     assert session.random_counter == before + 1
 
 
+@pytest.mark.full
 def test_values_may_be_asked_for_at_any_time_and_each_pass_runs_once() -> None:
     (session, params), (eager, others) = both()
     counted: list[Any] = []
@@ -174,6 +175,7 @@ def test_a_value_that_was_put_off_is_of_before_an_update_that_it_does_not_feed()
     assert session.value(loss) == eager.value(known)
 
 
+@pytest.mark.full
 def test_what_was_put_off_is_computed_before_a_parameter_changes_by_other_means() -> None:
     seen = []
     for session, params in both():

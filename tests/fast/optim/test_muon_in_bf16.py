@@ -23,6 +23,7 @@ from fast.errors import Rejected
 from fast.optim import Muon
 from fast.train import scalar_trainer
 from tests.support import same
+from tests.turns import in_turns
 
 SHAPES = [(4, 9), (12, 3), (5, 5), (16, 64), (1, 1)]
 """Matrices whose rate, the root of rows over columns or 1, is a power of two."""
@@ -148,7 +149,7 @@ def test_a_coefficient_that_is_off_by_a_fiftieth_is_seen(coefficient: int) -> No
         judge(turns, blended(buffer, gradient, {}), {}, NEAREST)
 
 
-@pytest.mark.parametrize("hyper", INPUTS, ids=str)
+@pytest.mark.parametrize("hyper", in_turns(INPUTS, 3), ids=str)
 def test_twenty_steps_go_turn_by_turn_as_torchs_do(hyper: dict[str, Any]) -> None:
     kinds: list[Kind] = [OURS["aten"][0], OURS["torch"][0]]
     params = [[drawn(s, 3).requires_grad_() for s in SHAPES] for _ in kinds]

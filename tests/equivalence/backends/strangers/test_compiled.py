@@ -62,7 +62,7 @@ print(json.dumps(tiled.described("sm_80", list(compiled.products("here")))))
     ("tiles", "taken"),
     [
         ([(16, 16), (16, 32), (128, 128)], (16, 32)),
-        ([(128, 128), (128, 64)], (128, 128)),
+        pytest.param([(128, 128), (128, 64)], (128, 128), marks=pytest.mark.full),
     ],
 )
 def test_the_largest_tile_that_fits_is_taken_or_else_the_first(

@@ -130,7 +130,8 @@ drawn numbers are; its norm takes the root of other squares, and a root stands h
 itself; a row that is masked throughout is NaN."""
 
 
-@pytest.mark.parametrize("name", [pytest.param("fast-aten", marks=pytest.mark.full), "torch"])
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["fast-aten", "torch"])
 def test_a_backend_of_torch_functions_equals_the_pages(name: str) -> None:
     """Each row at its plainest point; `make check` takes all of fast-aten's."""
     backend = load(name)
