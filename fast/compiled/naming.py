@@ -64,7 +64,9 @@ class Calls(TorchDispatchMode):
         named = kwargs or {}
         if func in REWRITTEN:
             with self:
-                return REWRITTEN[func](*args, **named)
+                found = REWRITTEN[func](*args, **named)
+            if found is not NotImplemented:
+                return found
         told = f"{func}({self._told(args)}, {self._told(named)})"
         found = func(*args, **named)
         for result in found if isinstance(found, (tuple, list)) else (found,):

@@ -3,6 +3,10 @@
 Inductor takes calls apart into simpler ones. That of the gradient of a labelled loss multiplies a
 row of zeros with -1 at the label by the cotangent: beside an infinite cotangent zeros become NaN,
 and what learns nothing gets -0. A kernel of torch's writes to the label alone, and so does this.
+
+Where results of 16 bits are rounded as they are stored (`emulate_precision_casts`), Inductor rounds
+the numbers that tensors are added to or multiplied by, too, as if they had been stored. torch's
+kernels compute with such a number in 32 bits. The judge has found that in torch 2.13.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ aten = torch.ops.aten
 
 MEAN = 1
 """What torch calls the reduction to a mean."""
+
+SIXTEEN = (torch.bfloat16, torch.float16)
 
 
 def _labelled(
@@ -33,8 +39,23 @@ def _labelled(
     return torch.zeros_like(x).scatter(1, places.unsqueeze(1), learned.unsqueeze(1))
 
 
+def _in_32_bits(call: Callable[..., Tensor]) -> Callable[..., Any]:
+    """Have a call on a tensor of 16 bits and a number compute with the number as it is."""
+
+    def wide(x: Tensor, number: Tensor | float, **named: Any) -> Any:
+        if x.dtype not in SIXTEEN or isinstance(number, Tensor):
+            return NotImplemented
+        return call(x.to(torch.float32), number, **named).to(x.dtype)
+
+    return wide
+
+
+BESIDE_NUMBERS = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor)
+"""What torch computes in 32 bits with a number, where the tensor has 16."""
+
 REWRITTEN: Mapping[Any, Callable[..., Any]] = {
     aten.nll_loss_backward.default: _labelled,
     aten.nll_loss2d_backward.default: _labelled,
+    **{call: _in_32_bits(call) for call in BESIDE_NUMBERS},
 }
-"""By what torch calls them, the calls that are taken apart here."""
+"""By what torch calls them, the calls that are taken apart here, where it is not NotImplemented."""
