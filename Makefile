@@ -37,7 +37,7 @@ FULL := lint types generated test $(LATER) kernels kernels-$(OLDEST) kernels-$(N
 REPORTS := $(patsubst %,build/%.json,$(BACKENDS) fast-inductor-random sizes-fast-aten sizes-torch exact-fast-aten exact-kernels)
 THOROUGH := engine-thorough conformance-fast-inductor-thorough laws $(SESSIONS:%=%-thorough) matrix-thorough sizes-interpreted flat
 
-.PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-turn kernels-$(OLDEST) kernels-$(NEWEST) races-turn full \
+.PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-turn kernels-$(OLDEST) kernels-$(NEWEST) full \
 	thorough exact laws dags bounds matrix matrix-thorough sizes sizes-interpreted flat bench newest \
 	engine engine-thorough gpu-cases gpu races races-turn strangers tiles clean
 

@@ -42,7 +42,7 @@ def inputs() -> Iterator[Any]:
                 # decoupled_weight_decay makes another page's optimizer of Adam.
                 continue
             own = {k: v for k, v in hyper.items() if k in page.arguments}
-            # A turn of Muon's iteration on exact numbers makes them as long as all before it.
+            # More turns than usual of Muon's iteration take the judge most of a minute.
             many = own.get("ns_steps", 0) > OPTIMIZERS["muon"].defaults["ns_steps"]
             yield pytest.param(
                 page.name,

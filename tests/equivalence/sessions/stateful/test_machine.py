@@ -39,7 +39,7 @@ TRIED = [
     pytest.param(*one, marks=[pytest.mark.full] if one == ("triton", "bf16") else [])
     for one in CONFIGURATIONS
 ]
-"""The interpreter and 16 bits each meet in another one."""
+"""Each change tries the interpreter, and 16 bits; `make full` tries them together, too."""
 
 
 @pytest.mark.holds(
