@@ -82,16 +82,17 @@ generated: $(READY)
 regenerate: $(READY)  ## write every generated file anew
 	$(VPY) -m tools.generate
 
-# On the host every row of ours at `quick`, and at `ci` the pages that changed and a turn of the others
-# (tools/rotation.py). torch is pinned and the interpreter takes long: they have the same pages at
-# `quick`; what they do at `ci` belongs to `make full`. On exact numbers, all twins and the same pages.
-conformance: $(READY)  ## judge our backends and torch: every row a little, some in full
-	$(EQUIVALENCE) run --whole --backend fast-aten --profile quick --jobs $(WORKERS)
+# A change has the pages that differ from what the last `make full` judged, and a turn of the others
+# (tools/rotation.py). The twins are quick: half of them have their turn at `quick`, and a quarter on
+# exact numbers. torch is pinned and the interpreter takes long: what they do at `ci` is left to `make full`.
+conformance: $(READY)  ## judge our backends and torch: a turn of the pages
+	$(EQUIVALENCE) run --whole --backend fast-aten --profile quick \
+		--ops $$($(VPY) -m tools.rotation --turns 2) --jobs $(WORKERS)
 	$(EQUIVALENCE) run --backend torch --profile quick --ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
 	$(EQUIVALENCE) run --whole --backend fast-aten --profile ci --ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
 	$(EQUIVALENCE) run --whole --backend fast-triton-interpreted --profile quick \
 		--ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
-	$(EQUIVALENCE) exact --backend fast-aten --jobs $(WORKERS)
+	$(EQUIVALENCE) exact --backend fast-aten --ops $$($(VPY) -m tools.rotation --turns 4) --jobs $(WORKERS)
 	$(EQUIVALENCE) exact --ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
 
 # A change compiles the kernels of the pages that changed, and of a turn of the others.
@@ -159,15 +160,15 @@ conformance-jax: $(JAX)/.ready  ## judge JAX, which stays out of the install
 
 # Each program is compiled, which takes much longer than to judge it. A row of some thirty takes seconds
 # of a core at `quick`, and four times as long at `ci`; where numbers are drawn, many minutes. So each change
-# has a rare turn of the pages that draw nothing at `quick`, and `make full` all of them, in two steps, and in
-# a third one a turn at `ci`; a night has all at `ci`.
+# has its turn of the pages that draw nothing at `quick`, and `make full` all of them, in two steps, and in
+# a third one a larger turn at `ci`; a night has all at `ci`.
 INDUCTOR := $(EQUIVALENCE) run --whole --backend fast-inductor --call-limit 360 --jobs $(WORKERS)
 
 conformance-fast-inductor-turn: $(READY)
-	$(INDUCTOR) --profile quick --ops $$($(VPY) -m tools.rotation --compiled --turns 24)
+	$(INDUCTOR) --profile quick --ops $$($(VPY) -m tools.rotation --compiled)
 
 conformance-fast-inductor-ci-turn: $(READY)
-	$(INDUCTOR) --profile ci --ops $$($(VPY) -m tools.rotation --compiled)
+	$(INDUCTOR) --profile ci --ops $$($(VPY) -m tools.rotation --compiled --turns 12)
 
 conformance-fast-inductor: $(READY)
 	$(INDUCTOR) --profile quick --json build/fast-inductor.json --ops $$($(VPY) -m tools.rotation --all --compiled)

@@ -147,7 +147,7 @@ DERIVED = [
 """The ops whose derivatives a note derives; detach decides its own, and a source has none."""
 
 
-@pytest.mark.parametrize("name", one_of(5, DERIVED))
+@pytest.mark.parametrize("name", one_of(10, DERIVED))
 def test_a_page_with_a_doubled_derivative_is_refuted(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,7 +357,7 @@ def ids(wrong: Wrong) -> str:
     return f"{wrong.note}: {wrong.what}"
 
 
-@pytest.mark.parametrize("case", one_of(3, WRONG), ids=ids)
+@pytest.mark.parametrize("case", one_of(6, WRONG), ids=ids)
 def test_a_wrong_formula_is_refuted(case: Wrong) -> None:
     text = text_of(case.note)
     assert case.right in text, f"{case.note} no longer says {case.right!r}; plant another formula"

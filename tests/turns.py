@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import pytest
+
+from tools.rotation import differing
+from tools.tree import ROOT
+
+SHARE = 12
+"""Where more pages have changed than one in so many, all are left to `full` as if none had."""
 
 
 def in_turns(cases: Iterable[Any], every: int) -> list[Any]:
@@ -13,10 +20,33 @@ def in_turns(cases: Iterable[Any], every: int) -> list[Any]:
 
     A case is one parameter, or a tuple of several.
     """
+    return [_parameter(case, number % every == every - 1) for number, case in enumerate(cases)]
+
+
+def of_pages(
+    cases: Iterable[Any], every: int, page: Callable[[Any], str] | None = None
+) -> list[Any]:
+    """Return the cases of pages likewise, but leave none to `full` whose page has changed.
+
+    A page has changed if the last `make full` judged another one. A case is a page's name, or a
+    tuple that begins with it, or whatever `page` finds a name in.
+    """
+    named = page or _first
     return [
-        pytest.param(
-            *(case if isinstance(case, tuple) else (case,)),
-            marks=[] if number % every == every - 1 else [pytest.mark.full],
-        )
+        _parameter(case, number % every == every - 1 or named(case) in _changed())
         for number, case in enumerate(cases)
     ]
+
+
+def _parameter(case: Any, tried: bool) -> Any:
+    given = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*given, marks=[] if tried else [pytest.mark.full])
+
+
+def _first(case: Any) -> str:
+    return str(case[0] if isinstance(case, tuple) else case)
+
+
+@cache
+def _changed() -> set[str]:
+    return differing(ROOT, SHARE)

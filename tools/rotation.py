@@ -1,7 +1,7 @@
-"""Chooses the pages that `make check` asks much of; it asks a little of all.
+"""Chooses the pages that `make check` judges.
 
     python -m tools.rotation             print their names
-    python -m tools.rotation --turns 24  print fewer: each page has its turn in so many commits
+    python -m tools.rotation --turns 2   print more: each page has its turn in so many commits
     python -m tools.rotation --compiled  print those that are compiled in seconds
     python -m tools.rotation --all       print all ops; with --compiled or --drawing some of them
     python -m tools.rotation --record    write down that every page, as it is, was judged at `ci`
@@ -30,7 +30,7 @@ JUDGED = "tools/judged.json"
 SCHEMA = 1
 """The number of the record's format. A record without one is older: the digests alone."""
 
-TURNS = 12
+TURNS = 24
 """After as many commits each page has had its turn, where no other number is said."""
 
 TABLES = {"ops": "OPS", "optim": "OPTIMIZERS"}
@@ -49,15 +49,19 @@ def digests(root: Path) -> dict[str, str]:
 
 def chosen(root: Path, turn: int, turns: int = TURNS) -> list[str]:
     """The pages to judge in full, in reading order, if each has its turn in so many."""
-    judged, pages = recorded(root), digests(root)
-    differing = {name for name, digest in pages.items() if judged.get(name) != digest}
-    if len(differing) > len(pages) // turns:
-        differing = set()
+    changed = differing(root, turns)
     return [
         name
-        for place, name in enumerate(pages)
-        if name in differing or place % turns == turn % turns
+        for place, name in enumerate(digests(root))
+        if name in changed or place % turns == turn % turns
     ]
+
+
+def differing(root: Path, turns: int = TURNS) -> set[str]:
+    """The pages that the last `make full` did not judge as they are; none if they exceed a turn."""
+    judged, pages = recorded(root), digests(root)
+    changed = {name for name, digest in pages.items() if judged.get(name) != digest}
+    return changed if len(changed) <= len(pages) // turns else set()
 
 
 def recorded(root: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`make check` judges at `ci` what changed and a turn of the rest, so that nothing is left out."""
+"""A change is asked for what it changed and a turn of the rest, so that nothing is left out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from spec import OPS
+from tests import turns
+from tests.turns import of_pages
 from tools import rotation
 from tools.rotation import JUDGED, TURNS, chosen, digests, recorded
 
@@ -31,9 +33,9 @@ def test_every_page_has_its_turn(tmp_path: Path, plant: Callable[[str, str], Non
     small_tree(plant)
     assert len(chosen(tmp_path, 0)) == len(NAMES) // TURNS, "so many pages are left to a full run"
     record(tmp_path, plant)
-    turns = [chosen(tmp_path, turn) for turn in range(TURNS)]
-    assert sorted(name for turn in turns for name in turn) == sorted(NAMES)
-    assert chosen(tmp_path, TURNS) == turns[0]
+    found = [chosen(tmp_path, turn) for turn in range(TURNS)]
+    assert sorted(name for turn in found for name in turn) == sorted(NAMES)
+    assert chosen(tmp_path, TURNS) == found[0]
 
 
 def test_what_is_recorded_is_every_page_as_it_is(
@@ -61,6 +63,20 @@ def test_a_changed_page_is_chosen_in_every_turn(
     assert all({"op1", "op2"} <= set(chosen(tmp_path, turn)) for turn in range(TURNS))
 
 
+def test_of_a_page_that_changed_no_case_is_left_to_full_runs(
+    tmp_path: Path, plant: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tree(plant)
+    record(tmp_path, plant)
+    plant("fast/ops/op1.py", "y = 2\n")
+    monkeypatch.setattr(turns, "ROOT", tmp_path)
+    cases = [("op0", "value"), ("op1", "value"), ("op2", "value"), ("op1", "vjp")]
+    turns._changed.cache_clear()
+    tried = [case.values for case in of_pages(cases, 3) if not case.marks]
+    turns._changed.cache_clear()
+    assert tried == cases[1:]
+
+
 def test_an_older_record_is_read_and_a_newer_one_refused(
     tmp_path: Path, plant: Callable[[str, str], None]
 ) -> None:
@@ -78,9 +94,9 @@ def test_a_rarer_turn_asks_less_of_each_change_and_leaves_nothing_out(
     small_tree(plant)
     record(tmp_path, plant)
     rare = 2 * TURNS
-    turns = [chosen(tmp_path, turn, rare) for turn in range(rare)]
-    assert {len(turn) for turn in turns} == {len(NAMES) // rare}
-    assert sorted(name for turn in turns for name in turn) == sorted(NAMES)
+    found = [chosen(tmp_path, turn, rare) for turn in range(rare)]
+    assert {len(turn) for turn in found} == {len(NAMES) // rare}
+    assert sorted(name for turn in found for name in turn) == sorted(NAMES)
 
 
 def test_what_draws_numbers_is_not_compiled_in_each_change() -> None:

@@ -7,9 +7,9 @@ and adds up what was read twice, an op of two results of different shapes, and a
 unlike Adam: it steps by signs, remembers one moment, counts nothing, and is never tried at a rate
 of 1e-3. The files that others read are written by the commands that CONTRIBUTING names.
 
-`make test` judges them at `quick`: half a minute of a processor. `make full` adds what takes
-longer: the tests that are named after a page, the judge at `ci`, the kernels in the interpreter and
-on exact numbers (6 minutes), and all of `make test` in the copy (as long as here).
+All of this is left to `make full`: the judge at `quick` (half a minute of a processor) and at `ci`,
+the tests that are named after a page, the kernels in the interpreter and on exact numbers (6
+minutes), and all of `make test` in the copy (as long as here).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 
 from tests.house.planting import Copy, planted
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 OPS, OPTIMIZERS = planted("ops"), planted("optim")
 NAMES = [*OPS, *OPTIMIZERS]
@@ -86,25 +86,21 @@ def table_kept_by_hand_is_noticed(tree: Copy) -> None:
         path.write_text(kept, encoding="utf-8")
 
 
-@pytest.mark.full
 def test_pages_pass_each_test_that_has_them_for_a_parameter(tree: Copy) -> None:
     tree.run(*PYTEST, "-k", " or ".join(NAMES), *MEETING)
 
 
-@pytest.mark.full
 def test_pages_are_conformant_at_ci(tree: Copy) -> None:
     conformant(tree, "fast-aten", "ci")
     conformant(tree, "fast-triton-interpreted", "quick")
 
 
-@pytest.mark.full
 def test_pages_are_equal_on_exact_numbers(tree: Copy) -> None:
     """The twins of optimizers are kernels of torch, which do not run on such numbers."""
     equal(tree, "--ops", *NAMES)
     equal(tree, "--backend", "fast-aten", "--ops", *OPS)
 
 
-@pytest.mark.full
 def test_the_whole_of_make_test_passes(tmp_path: Path) -> None:
     """In a repository of its own, but for this file, whose pages are there already."""
     tree = Copy(tmp_path / "tree")

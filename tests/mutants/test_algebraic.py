@@ -33,7 +33,7 @@ def _name(case: object) -> str:
     return case.name if isinstance(case, Patch) else str(case)
 
 
-@pytest.mark.parametrize(("bug", "row"), in_turns(BUGS, 16), ids=_name)
+@pytest.mark.parametrize(("bug", "row"), in_turns(BUGS, 25), ids=_name)
 def test_the_exact_ring_sees(bug: Patch, row: str, tmp_path: Path) -> None:
     code, (found,) = run_catchers(copy_of_fast(tmp_path, bug), [f"exact {row}"])
     print(*found["says"], sep="\n")

@@ -46,7 +46,7 @@ def control(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Found]:
     return look_up
 
 
-@pytest.mark.parametrize("mutant", in_turns(MUTANTS, 10), ids=lambda m: m.name)
+@pytest.mark.parametrize("mutant", in_turns(MUTANTS, 12), ids=lambda m: m.name)
 def test_the_suite_catches(mutant: Mutant, control: Callable[[str], Found], tmp_path: Path) -> None:
     code, (found,) = run_catchers(copy_of_fast(tmp_path, mutant), [mutant.catcher])
     over = "went on" if found["worst"] is None else f"{found['worst']:.4} of budget"

@@ -163,7 +163,7 @@ def ran(line: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_it_is_found_without_a_path(tmp_path: Path) -> None:
     """By the command and its workers, and by the line that replays what a member was caught by."""
     line = ["python", "-m", "population", "--profile", "quick", "--jobs", "2", "--no-rivals"]

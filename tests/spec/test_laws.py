@@ -23,6 +23,7 @@ from spec.kinds import pointwise, same_shape
 from spec.op import Op
 from spec.ops import OPS
 from spec.tensor import tensor
+from tests.turns import of_pages
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -33,7 +34,7 @@ def exact_world() -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("name", of_pages(OPS, 4))
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_page_obeys_every_law(name: str, data: st.DataObject) -> None:

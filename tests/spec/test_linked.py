@@ -18,6 +18,7 @@ from spec.ops import OPS
 from spec.ref import Ref
 from spec.session import Session
 from spec.tensor import tensor
+from tests.turns import of_pages
 
 
 def loss(ops: Any, w: Any, b: Any, x: Any) -> Any:
@@ -310,7 +311,7 @@ def applied(session: Any, call: Call) -> tuple[Ref, ...]:
     "Gradients of every entry, with a seed or from a scalar loss", "One program, every interpreter"
 )
 @pytest.mark.usefixtures("exact_world")
-@pytest.mark.parametrize("name", sorted(OPS))
+@pytest.mark.parametrize("name", of_pages(sorted(OPS), 4))
 @settings(max_examples=20)
 @given(data=st.data())
 def test_every_op_is_recorded_as_on_the_tape(name: str, data: st.DataObject) -> None:

@@ -26,6 +26,7 @@ from spec.ops import OPS
 from spec.ops.chain import read
 from spec.tensor import tensor
 from tests.spec import sources
+from tests.turns import of_pages
 
 CONTRACT = TorchBackend().capabilities().contract
 
@@ -53,7 +54,9 @@ def judged(op: Op, call: Call) -> Outcome:
 
 # Torch warns of values that it does not promise; that they are the page's is what is judged here.
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", [op.name for op in OPS.values() if sources.expression(op)])
+@pytest.mark.parametrize(
+    "name", of_pages((op.name for op in OPS.values() if sources.expression(op)), 4)
+)
 @settings(max_examples=40)
 @given(data=st.data())
 def test_a_value_is_what_its_source_says(name: str, data: st.DataObject) -> None:

@@ -25,7 +25,7 @@ from fast.kernels import checks
 from spec.ops import OPS
 from spec.optim import OPTIMIZERS
 from tests.equivalence.backends import fakes
-from tests.turns import in_turns
+from tests.turns import of_pages
 from tools.rotation import recorded
 from tools.tree import ROOT
 
@@ -101,7 +101,7 @@ def test_a_row_of_each_kind_is_conformant(name: str) -> None:
 
 
 @pytest.mark.holds("Stochastic gradient descent, from any form of gradients", "Adam", "AdamW")
-@pytest.mark.parametrize(("optimizer", "name"), in_turns(product(OPTIMIZERS, CPU), 7))
+@pytest.mark.parametrize(("optimizer", "name"), of_pages(product(OPTIMIZERS, CPU), 11))
 def test_an_optimizer_row_is_conformant(name: str, optimizer: str) -> None:
     if name == "torch" and optimizer not in THEIRS:
         pytest.skip("torch has no class of this formula, as the page says")

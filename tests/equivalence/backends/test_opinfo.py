@@ -30,7 +30,7 @@ from spec.ops import OPS
 from spec.several import lone
 from tests.equivalence.backends.opinfo import reader, samples
 from tests.equivalence.backends.opinfo_calls import Call
-from tests.turns import in_turns
+from tests.turns import of_pages
 
 methods = pytest.importorskip(
     "torch.testing._internal.common_methods_invocations",
@@ -128,7 +128,7 @@ def of_page(op: str) -> tuple[tuple[Call, ...], tuple[str, ...]]:
 
 
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides:UserWarning")
-@pytest.mark.parametrize("op", KNOWN)
+@pytest.mark.parametrize("op", of_pages(KNOWN, 4))
 def test_samples_are_left_out_for_the_reasons_that_are_said(op: str) -> None:
     """A page's own refusal says its constraint, which is enough; no reason is said in vain.
 
@@ -147,7 +147,7 @@ def test_samples_are_left_out_for_the_reasons_that_are_said(op: str) -> None:
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 # The page's mean is torch's of today, and torch says that it may change.
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides:UserWarning")
-@pytest.mark.parametrize(("op", "question"), in_turns(product(KNOWN, QUESTIONS), 4))
+@pytest.mark.parametrize(("op", "question"), of_pages(product(KNOWN, QUESTIONS), 8))
 def test_torch_agrees_on_its_own_samples(op: str, question: str) -> None:
     """Every sample that a page can say is judged."""
     if question != "value" and not OPS[op].moves:

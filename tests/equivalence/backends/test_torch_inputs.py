@@ -19,6 +19,7 @@ from equivalence.cases.call import Recipe, attribute_pairs
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.update import measure_update
 from spec.optim import OPTIMIZERS
+from tests.turns import of_pages
 
 infos = pytest.importorskip("torch.testing._internal.common_optimizers")
 
@@ -28,7 +29,7 @@ FLAGS = ("capturable", "differentiable", "foreach", "fused")
 """What says how torch computes; torch's tests give these beside the hyper-parameters."""
 
 
-def inputs() -> Iterator[Any]:
+def inputs() -> Iterator[tuple[str, tuple[str, dict[str, Any]]]]:
     """Yield each optimizer with the hyper-parameters of an input, as its page names them."""
     for info in infos.optim_db:
         page = PAGES.get(info.optim_cls.__name__)
@@ -42,14 +43,11 @@ def inputs() -> Iterator[Any]:
                 # decoupled_weight_decay makes another page's optimizer of Adam.
                 continue
             own = {k: v for k, v in hyper.items() if k in page.arguments}
-            # More turns than usual of Muon's iteration take the judge most of a minute.
-            many = own.get("ns_steps", 0) > OPTIMIZERS["muon"].defaults["ns_steps"]
-            yield pytest.param(
-                page.name,
-                own,
-                id=f"{page.name}-{case.desc or 'default'}",
-                marks=[pytest.mark.full] if many else [],
-            )
+            yield f"{page.name}-{case.desc or 'default'}", (page.name, own)
+
+
+INPUTS = dict(inputs())
+ONE_BY_ONE = pytest.mark.parametrize("given", of_pages(INPUTS, 4, lambda given: INPUTS[given][0]))
 
 
 def walk(name: str, dtype: str, hyper: Mapping[str, Any]) -> UpdateSpec:
@@ -83,17 +81,17 @@ class OfFastHandle(TorchOptimizer):
         return made
 
 
-@pytest.mark.parametrize(("name", "hyper"), [*inputs()])
-def test_torch_takes_the_pages_steps_in_doubles(name: str, hyper: dict[str, Any]) -> None:
-    backend = load("torch")
+@ONE_BY_ONE
+def test_torch_takes_the_pages_steps_in_doubles(given: str) -> None:
+    (name, hyper), backend = INPUTS[given], load("torch")
     case = walk(name, "fp64", hyper)
     outcome = measure_update(backend, case, backend.capabilities().contract(name, "fp64"))
     assert not outcome.failed and outcome.judged, outcome.detail
 
 
-@pytest.mark.parametrize(("name", "hyper"), [*inputs()])
-def test_the_classes_for_torch_take_the_pages_steps(name: str, hyper: dict[str, Any]) -> None:
-    backend = OfFast()
+@ONE_BY_ONE
+def test_the_classes_for_torch_take_the_pages_steps(given: str) -> None:
+    (name, hyper), backend = INPUTS[given], OfFast()
     case = walk(name, "fp32", hyper)
     outcome = measure_update(backend, case, backend.capabilities().contract(name, "fp32"))
     assert not outcome.failed and outcome.judged, outcome.detail
@@ -108,4 +106,4 @@ def test_another_rate_is_told(name: str) -> None:
 
 
 def test_every_optimizer_that_torch_has_too_is_met() -> None:
-    assert {case.values[0] for case in inputs()} == {page.name for page in PAGES.values()}
+    assert {name for name, _ in INPUTS.values()} == {page.name for page in PAGES.values()}

@@ -32,7 +32,7 @@ ROWS = [
     for direction in ("value", "vjp")
     if OPS[op].moves or direction == "value"
 ]
-FIRST = ("rows", "reductions", "products", "picks")
+FIRST = ("rows", "picks")
 """The families that differ most: these are tried at once, and all others by `make full`."""
 
 IN_TURN = [

@@ -38,7 +38,7 @@ from equivalence.runs.rows import rows_of
 from spec.op import Rejected, Type
 from spec.ops import OPS
 from spec.refusals import Miss
-from tests.turns import in_turns
+from tests.turns import of_pages
 
 OPERATIONS = sorted(OPS)
 DIRECTIONS = ("value", "vjp", "jvp")
@@ -90,7 +90,7 @@ def test_an_op_that_nothing_else_is_called_like_wants_a_family() -> None:
         family_of(replace(OPS["exp"], type_rule=refuse_all))
 
 
-@pytest.mark.parametrize(("op", "direction"), in_turns(product(OPERATIONS, DIRECTIONS), 4))
+@pytest.mark.parametrize(("op", "direction"), of_pages(product(OPERATIONS, DIRECTIONS), 8))
 def test_fixed_and_drawn_cases_satisfy_their_type_rule(op: str, direction: str) -> None:
     fixed = strata(op, direction, "fp32")
     assert len(fixed) >= 10
@@ -184,7 +184,7 @@ def test_smaller_cases_come_first() -> None:
     assert describe(ranked) == "exp(fp32[2,1]) value"
 
 
-@pytest.mark.parametrize("op", in_turns(OPERATIONS, 2))
+@pytest.mark.parametrize("op", of_pages(OPERATIONS, 6))
 def test_what_lies_below_a_case_is_accepted_and_smaller(op: str) -> None:
     for case in (*strata(op, "vjp", "fp32"), *drawn(op, "vjp"))[::4]:
         for lower in smaller_calls(case):

@@ -142,6 +142,7 @@ def test_a_row_says_how_many_draws_it_discarded(planted: Op) -> None:
     assert "discarded" not in replace(found, discarded=0).to_dict()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("planted", [(10**6,)], indirect=True)
 def test_a_row_whose_draws_are_all_refused_says_so(
     planted: Op, monkeypatch: pytest.MonkeyPatch

@@ -109,7 +109,7 @@ OFTEN_ZERO: dict[str, Any] = {
 a long row is a lone triplet, which may have nothing left to learn."""
 
 
-@pytest.mark.parametrize(("op", "direction"), in_turns(ROWS, 3))
+@pytest.mark.parametrize(("op", "direction"), in_turns(ROWS, 6))
 def test_every_level_of_a_call_is_met_where_something_is_not_0(op: str, direction: str) -> None:
     """Results are looked at, three times each: a loss whose rows are all ignored shows nothing."""
     if OPS[op].stops_gradients and direction == "vjp":
@@ -202,7 +202,7 @@ def without(family: Family, factor: str) -> Family:
 
 
 @pytest.mark.parametrize(
-    "family", in_turns([FAMILIES[name] for name in ONE_OF_EACH], 6), ids=lambda family: family.name
+    "family", in_turns([FAMILIES[name] for name in ONE_OF_EACH], 12), ids=lambda family: family.name
 )
 def test_a_factor_that_is_removed_is_missed(
     family: Family, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,7 @@ from equivalence.exact import training, updates
 from equivalence.exact.points import standing
 from equivalence.exact.rows import Row, found
 from spec.optim import OPTIMIZERS
+from tests.turns import of_pages
 
 
 def chooses(optimizer: str) -> bool:
@@ -37,7 +38,7 @@ def test_what_an_update_repeats_is_repeated_a_few_times(name: str) -> None:
         assert counts == {0, 1, updates.TURNS}
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", of_pages(OPTIMIZERS, 3))
 def test_a_kernel_takes_the_steps_of_its_page(optimizer: str) -> None:
     one = found(Row(optimizer, updates.FREE), 1)
     assert one.equal, one.verdict.differences
@@ -47,14 +48,14 @@ def test_a_kernel_takes_the_steps_of_its_page(optimizer: str) -> None:
         assert one.verdict.bound is not None and one.verdict.bound < 2.0**-40
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", of_pages(OPTIMIZERS, 3))
 def test_clipped_steps_are_those_of_the_page_but_have_no_bound(optimizer: str) -> None:
     one = found(Row(optimizer, updates.CLIPPED), 2)
     assert one.equal, one.verdict.differences
     assert one.bound == "no bound"
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", of_pages(OPTIMIZERS, 3))
 def test_a_kernel_takes_steps_with_extras_as_its_page(optimizer: str) -> None:
     one = found(Row(optimizer, updates.EXTRAS), 2)
     assert one.equal, one.verdict.differences

@@ -22,6 +22,7 @@ from fast.train import scalar_trainer, split
 from spec.tensor import is_tensor
 from tests.fast.compiled.replays import CONFIGURATIONS, CPU, batch, noisy, trainers, twins
 from tests.support import same
+from tests.turns import in_turns
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +97,7 @@ def uses(session: Session, grads: GradMap) -> list[Ref]:
 
 
 @pytest.mark.holds("A trainer of a scalar loss")
-@pytest.mark.parametrize(("provider", "precision"), CONFIGURATIONS)
+@pytest.mark.parametrize(("provider", "precision"), in_turns(CONFIGURATIONS[::-1], 2))
 def test_a_life_of_training_is_the_eager_one(provider: str, precision: str) -> None:
     """It freezes, thaws, overwrites, and takes whole and split batches by turns."""
     lives = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import fast.torch as ours
 from fast import Rejected
 from fast.errors import Unavailable
 from fast.ops import OPS
+from tests.turns import in_turns
 
 LABELS = torch.tensor([2, 0, -100, 1])
 WEIGHTS = torch.tensor([1.0, 0.5, 2.0])
@@ -151,8 +153,7 @@ def turned(dtype: torch.dtype, *shape: int) -> Tensor:
     return drawn(dtype, *shape[:-2], shape[-1], shape[-2]).detach().transpose(-1, -2)
 
 
-@pytest.mark.parametrize("provider", ["aten", "triton"])
-@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize(("name", "provider"), in_turns(product(FUSED, ["aten", "triton"]), 5))
 def test_inputs_in_any_layout_pass_torchs_own_check(name: str, provider: str) -> None:
     op = getattr(torch.ops.twingrad, name)
     back = getattr(torch.ops.twingrad, f"{name}_backward")

@@ -32,18 +32,13 @@ pytestmark = [
     pytest.mark.usefixtures("cache"),
 ]
 
-FIRST = (("take", "vjp"),)
-"""The row that each change compiles; all others are left to `make full`."""
-
-OTHERS = [
+ROWS = [
     (op, direction)
     for op in representatives()
     if op in OPS
     for direction in ("value", "vjp")
-    if (op, direction) not in FIRST and (direction == "value" or OPS[op].moves)
+    if direction == "value" or OPS[op].moves
 ]
-
-ROWS = [*FIRST, *(pytest.param(*row, marks=pytest.mark.full) for row in OTHERS)]
 
 
 @pytest.fixture
@@ -82,6 +77,7 @@ def test_it_says_why_it_is_not_offered(monkeypatch: pytest.MonkeyPatch, tmp_path
         load("fast-inductor")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("op", "direction"), ROWS)
 def test_a_row_is_one_artifact_and_is_right(op: str, direction: str, compiled: list[int]) -> None:
     result = judged(Row(op, direction, "fp32"))
@@ -109,10 +105,8 @@ def told(rows: Sequence[Row]) -> list[Call]:
     return telling.calls
 
 
-def beside(op: str, direction: str) -> list[Row]:
-    """Return the rows that are compiled together: all of an op's, but where a change pays."""
-    if (op, direction) in FIRST:
-        return [Row(op, direction, "fp32")]
+def beside(op: str) -> list[Row]:
+    """Return the rows that are compiled together: all of an op's."""
     ways = ("value", "vjp") if OPS[op].moves else ("value",)
     return [Row(op, way, dtype) for dtype in DTYPES for way in ways]
 
@@ -131,9 +125,10 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
     return fits and torch.equal(*bits)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("op", "direction"), ROWS)
 def test_a_call_gives_the_same_bits_alone_and_among_others(op: str, direction: str) -> None:
-    calls = told(beside(op, direction))
+    calls = told(beside(op))
     many, lone = load("fast-inductor"), load("fast-inductor")
     assert isinstance(many, Prepares)
     many.prepare(calls)
