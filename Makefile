@@ -29,7 +29,7 @@ EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 BACKENDS := fast-aten fast-triton-interpreted fast-inductor torch jax
 STATEFUL := aten-fp32 aten-bf16 triton-fp32 triton-bf16
 SESSIONS := programs trainers curvature $(STATEFUL:%=machine-%)
-LATER := $(patsubst %,test-full-%,notes equivalence fast house mutants benchmarks)
+LATER := $(patsubst %,test-full-%,notes spec equivalence fast house mutants population benchmarks)
 FULL := lint types generated test $(LATER) kernels kernels-$(OLDEST) kernels-$(NEWEST) races exact \
 	$(BACKENDS:%=conformance-%) conformance-fast-inductor-random \
 	conformance-fast-inductor-ci-turn sizes triton-$(OLDEST) triton-$(NEWEST) \

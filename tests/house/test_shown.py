@@ -137,6 +137,10 @@ def test_another_format_is_refused(tree: Path, plant: Plant) -> None:
         recorded(tree)
 
 
+LEAVES = re.compile(r"\bmark\.full\b|\b(?:in_turns|of_pages)\(")
+"""What a file says that leaves tests to `make full`: by a mark, or by turns (tests/turns.py)."""
+
+
 def test_every_test_that_make_test_leaves_out_has_a_step() -> None:
     """A folder whose tests no step runs would never be run at all."""
     said = subprocess.run(
@@ -147,7 +151,7 @@ def test_every_test_that_make_test_leaves_out_has_a_step() -> None:
         path.relative_to(ROOT).as_posix()
         for folder in ("tests", "proofs_notes")
         for path in python_files(ROOT, folder)
-        if "mark.full" in path.read_text(encoding="utf-8") and path.name.startswith("test_")
+        if LEAVES.search(path.read_text(encoding="utf-8")) and path.name.startswith("test_")
     ]
     left = [name for name in marked if not name.startswith(tuple(places))]
     assert places and not left, f"name their folder in LATER in the Makefile: {left}"
