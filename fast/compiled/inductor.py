@@ -154,10 +154,17 @@ def built(graph: GraphModule, given: Sequence[Tensor], brief: bool = False) -> b
         except InductorError as error:
             raise Unavailable(
                 "engine 'inductor': this program could not be compiled; engine 'replay' runs it. "
-                f"{str(error)[:MOST_SAID]}"
+                f"{_words(str(error))[:MOST_SAID]}"
             ) from error
         package = package_aoti(str(folder / "model.pt2"), files)
         return Path(package).read_bytes()
+
+
+def _words(said: str) -> str:
+    """Return the first line and those that name an error; many warnings may stand before them."""
+    first, *rest = said.splitlines() or [""]
+    errors = [line for line in rest if "error:" in line]
+    return "\n".join([first, *errors]) if errors else said
 
 
 def loaded(package: bytes) -> Loaded:

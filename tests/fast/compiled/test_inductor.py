@@ -303,11 +303,16 @@ def test_what_the_compiler_breaks_off_is_refused_with_its_words(monkeypatch: Any
     from torch._inductor.exc import InductorError
 
     def breaks_off(*_: object, **__: object) -> None:
-        raise InductorError(ValueError("internal compiler error"), None)
+        said = ["C++ compile error", *["x.cpp:1:1: warning: of no use"] * 999]
+        raise InductorError(
+            ValueError("\n".join([*said, "x.cpp:2:2: internal compiler error: in f"])), None
+        )
 
     monkeypatch.setattr("torch._inductor.aot_compile", breaks_off)
     graph = inductor.traced(lambda x: [x + 1], [torch.ones(2)])
-    with pytest.raises(Unavailable, match=r"(?s)could not be compiled; .*internal compiler error"):
+    with pytest.raises(
+        Unavailable, match=r"(?s)could not be compiled; .*internal compiler error: in f"
+    ):
         inductor.built(graph, [torch.ones(2)])
 
 

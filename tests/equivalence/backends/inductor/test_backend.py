@@ -200,6 +200,11 @@ def test_what_is_told_at_once_is_divided_evenly(monkeypatch: pytest.MonkeyPatch)
     backend: Any = load("fast-inductor")
     backend.prepare([Call("relu", "value", [torch.zeros(n)], {}) for n in range(1, 10)])
     assert Picky.tried == [3, 3, 3]
+    monkeypatch.setattr(adapter, "DRAWING_TOGETHER", 2)
+    drawn = {"seed": 0, "counter": 0, "dtype": torch.float32}
+    calls = [Call("rand_uniform", "value", [], {"shape": (n,), **drawn}) for n in (1, 2, 3, 4)]
+    backend.prepare(calls)
+    assert Picky.tried[3:] == [2, 2]
 
 
 def test_what_a_page_refuses_is_passed_over_and_refused_when_it_is_asked() -> None:
