@@ -194,7 +194,7 @@ def test_halves_are_compiled_down_to_the_call_that_is_at_fault(
 
 def test_what_is_told_at_once_is_divided_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Picky, "tried", [], raising=False)
-    monkeypatch.setattr(Picky, "wrong", (), raising=False)
+    monkeypatch.setattr(Picky, "wrong", (99,), raising=False)
     monkeypatch.setattr(adapter, "Artifact", Picky)
     monkeypatch.setattr(adapter, "TOGETHER", 4)
     backend: Any = load("fast-inductor")
