@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from fast.compiled.replaced.mended import replaced
@@ -45,7 +46,13 @@ def quicker(checked: bool = True) -> Iterator[None]:
 
     Unless checked, what compares an artifact's arguments is, too.
     """
-    parts = [_without_regex, _rules_once, _plain_indices, *([] if checked else [_unchecked])]
+    parts = [
+        _without_regex,
+        _rules_once,
+        _plain_indices,
+        _threads_alone,
+        *([] if checked else [_unchecked]),
+    ]
     with ExitStack() as replacing:
         for part in parts:
             replacing.enter_context(part())
@@ -118,6 +125,27 @@ def _plain(index: Any) -> bool:
     if index.is_Add or index.is_Mul:
         return all(map(_plain, index.args))
     return bool(index.is_Symbol or index.is_Integer)
+
+
+@contextmanager
+def _threads_alone() -> Iterator[None]:
+    """Let the bars of progress that torch makes and does not show lock threads alone.
+
+    Else the first takes a semaphore of the system, which a worker that is ended leaves behind.
+    """
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield
+        return
+    if hasattr(tqdm, "_lock"):
+        yield
+        return
+    tqdm.set_lock(RLock())
+    try:
+        yield
+    finally:
+        del tqdm._lock
 
 
 @contextmanager

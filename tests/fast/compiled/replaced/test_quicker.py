@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import RLock
+
 import pytest
 
 from fast.compiled.replaced import quicker
@@ -36,6 +38,20 @@ def test_an_artifact_has_no_code_for_regular_expressions(monkeypatch: pytest.Mon
     monkeypatch.setattr(quicker, "REGEX", (*quicker.REGEX, "what no torch has"))
     with quicker.quicker():
         assert vars(codecache)[quicker.HEADER] is usual
+
+
+def test_bars_take_no_semaphore_unless_they_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tqdm import tqdm
+
+    monkeypatch.delattr(tqdm, "_lock", raising=False)
+    with quicker.quicker():
+        assert isinstance(tqdm.get_lock(), type(RLock()))
+    assert not hasattr(tqdm, "_lock")
+    own = RLock()
+    monkeypatch.setattr(tqdm, "_lock", own, raising=False)
+    with quicker.quicker():
+        assert tqdm.get_lock() is own
+    assert tqdm.get_lock() is own
 
 
 def test_the_table_of_dtypes_is_filled_once_and_answers_as_before() -> None:
