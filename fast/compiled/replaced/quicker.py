@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 from fast.compiled.replaced.mended import replaced
@@ -29,6 +28,9 @@ static bool _check_aoti_runtime_check_inputs_env() { return false; }
 static void __check_inputs_outputs(AtenTensorHandle*, AtenTensorHandle*) {}
 """
 """The functions that an artifact calls to have its arguments compared, if they do nothing."""
+
+BAR, NO_BAR, HIDDEN = "tqdm", "_Faketqdm", "disable_progress"
+"""What it calls a bar of progress, what it makes where there is no tqdm, and that it shows none."""
 
 SIMPLIFYING = "simplify_index_in_vec_range"
 """Where it makes an index simpler before it asks for its stride."""
@@ -50,7 +52,7 @@ def quicker(checked: bool = True) -> Iterator[None]:
         _without_regex,
         _rules_once,
         _plain_indices,
-        _threads_alone,
+        _without_bars,
         *([] if checked else [_unchecked]),
     ]
     with ExitStack() as replacing:
@@ -128,24 +130,24 @@ def _plain(index: Any) -> bool:
 
 
 @contextmanager
-def _threads_alone() -> Iterator[None]:
-    """Let the bars of progress that torch makes and does not show lock threads alone.
+def _without_bars() -> Iterator[None]:
+    """Make no bar of progress where none is shown.
 
-    Else the first takes a semaphore of the system, which a worker that is ended leaves behind.
+    A bar of tqdm takes a semaphore of the system even so, which a worker that is ended leaves
+    behind, and starts a thread.
     """
-    try:
-        from tqdm import tqdm
-    except ImportError:
+    from torch import hub
+    from torch._inductor import async_compile
+    from torch._inductor import config as inductor
+    from torch.fx import config as fx
+    from torch.fx import interpreter
+
+    places = ((async_compile, inductor), (interpreter, fx))
+    with ExitStack() as replacing:
+        for module, config in places:
+            if {BAR, NO_BAR} <= {*vars(module), *vars(hub)} and getattr(config, HIDDEN, False):
+                replacing.enter_context(replaced(module, BAR, vars(hub)[NO_BAR]))
         yield
-        return
-    if hasattr(tqdm, "_lock"):
-        yield
-        return
-    tqdm.set_lock(RLock())
-    try:
-        yield
-    finally:
-        del tqdm._lock
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import RLock
+import importlib
 
 import pytest
 
@@ -40,18 +40,27 @@ def test_an_artifact_has_no_code_for_regular_expressions(monkeypatch: pytest.Mon
         assert vars(codecache)[quicker.HEADER] is usual
 
 
-def test_bars_take_no_semaphore_unless_they_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tqdm import tqdm
-
-    monkeypatch.delattr(tqdm, "_lock", raising=False)
+@pytest.mark.parametrize(
+    ("place", "settings"),
+    [
+        ("torch.fx.interpreter", "torch.fx.config"),
+        ("torch._inductor.async_compile", "torch._inductor.config"),
+    ],
+)
+def test_a_bar_that_is_not_shown_is_not_made(
+    place: str, settings: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of tqdm leaves a semaphore of the system behind in a worker that is ended."""
+    module, config = map(importlib.import_module, (place, settings))
+    usual = vars(module)[quicker.BAR]
     with quicker.quicker():
-        assert isinstance(tqdm.get_lock(), type(RLock()))
-    assert not hasattr(tqdm, "_lock")
-    own = RLock()
-    monkeypatch.setattr(tqdm, "_lock", own, raising=False)
+        bar = vars(module)[quicker.BAR](total=3, desc="nodes", disable=True, delay=0)
+        bar.update(1)
+        assert not hasattr(bar, "get_lock")
+    assert vars(module)[quicker.BAR] is usual and hasattr(usual, "get_lock")
+    monkeypatch.setattr(config, quicker.HIDDEN, False)
     with quicker.quicker():
-        assert tqdm.get_lock() is own
-    assert tqdm.get_lock() is own
+        assert vars(module)[quicker.BAR] is usual
 
 
 def test_the_table_of_dtypes_is_filled_once_and_answers_as_before() -> None:
