@@ -20,7 +20,7 @@ def in_turns(cases: Iterable[Any], every: int) -> list[Any]:
 
     A case is one parameter, or a tuple of several.
     """
-    return [_parameter(case, number % every == every - 1) for number, case in enumerate(cases)]
+    return _parameters(cases, every, lambda case: False)
 
 
 def of_pages(
@@ -32,15 +32,17 @@ def of_pages(
     tuple that begins with it, or whatever `page` finds a name in.
     """
     named = page or _first
+    return _parameters(cases, every, lambda case: named(case) in _changed())
+
+
+def _parameters(cases: Iterable[Any], every: int, always: Callable[[Any], bool]) -> list[Any]:
     return [
-        _parameter(case, number % every == every - 1 or named(case) in _changed())
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)),
+            marks=[] if number % every == every - 1 or always(case) else [pytest.mark.full],
+        )
         for number, case in enumerate(cases)
     ]
-
-
-def _parameter(case: Any, tried: bool) -> Any:
-    given = case if isinstance(case, tuple) else (case,)
-    return pytest.param(*given, marks=[] if tried else [pytest.mark.full])
 
 
 def _first(case: Any) -> str:

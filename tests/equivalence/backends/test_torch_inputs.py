@@ -106,4 +106,5 @@ def test_another_rate_is_told(name: str) -> None:
 
 
 def test_every_optimizer_that_torch_has_too_is_met() -> None:
+    assert len(INPUTS) == len([*inputs()]), "two inputs have one name"
     assert {name for name, _ in INPUTS.values()} == {page.name for page in PAGES.values()}
