@@ -26,7 +26,7 @@ from equivalence.measure.call import attempt, compare, result_names
 from equivalence.measure.explained.explain import explained_call
 from equivalence.measure.explained.needs import call_of
 from equivalence.measure.kept import answered
-from equivalence.registry import OPS, remembering
+from equivalence.registry import OPS, OPTIMIZERS, remembering
 
 if TYPE_CHECKING:
     from equivalence.budgets.arrays import Call
@@ -182,6 +182,9 @@ def sample_of(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
 UPDATED = ((2**20,), (65_601,), (3, 5))
 """The parameters of a large update."""
 
+MATRICES = ((1025, 1024), (65_601, 1), (3, 5))
+"""Those of an optimizer of matrices, whose products of longer rows would leave no bounds."""
+
 
 def sized_update(optimizer: str, dtype: str) -> UpdateSpec:
     """Return the steps of an optimizer on many elements, at its plainest settings with decay."""
@@ -193,7 +196,8 @@ def sized_update(optimizer: str, dtype: str) -> UpdateSpec:
         hyper["weight_decay"] = accepted(optimizer, "weight_decay", 0.01)
     normal = Recipe("normal")
     pairs = permitted_pairs(optimizer, hyper)
-    return UpdateSpec(optimizer, dtype, UPDATED, normal, normal, pairs, steps=2)
+    shapes = MATRICES if OPTIMIZERS[optimizer].matrices else UPDATED
+    return UpdateSpec(optimizer, dtype, shapes, normal, normal, pairs, steps=2)
 
 
 def sized_extras(optimizer: str, dtype: str, extras: Sequence[str]) -> list[UpdateSpec]:

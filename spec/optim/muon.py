@@ -137,12 +137,11 @@ def update(
 def started(direction: AnyTensor, hyper: Muon) -> AnyTensor:
     """Return the first X, of which no singular value is above 1, with no more rows than columns."""
     direction = _held(direction, hyper)
-    entries = direction.data
 
-    def squared(k: int) -> Any:
-        return square(entries[k])
+    def squared(i: int, j: int) -> Any:
+        return square(direction[i, j])
 
-    norm = sqrt(sum_over(len(entries), squared))
+    norm = sqrt(sum_over(direction.shape, squared))
     length = maximum(norm, lift(norm, Fraction(hyper.eps)))
     if hyper.ns_dtype is not None:
         length = in_bf16(length)
@@ -179,10 +178,10 @@ def moved(parameter: AnyTensor, x: AnyTensor, hyper: Muon) -> AnyTensor:
 
 def _rate(like: Any, rows: int, columns: int, hyper: Muon) -> Any:
     """Return the learning rate of a matrix of these extents, a number of like's world."""
-    rate = lift(like, Fraction(hyper.lr))
+    rate, one = lift(like, Fraction(hyper.lr)), Fraction(1)  # A quotient of extents stays exact.
     if hyper.adjust_lr_fn == "match_rms_adamw":
-        return rate * sqrt(lift(like, Fraction(max(rows, columns), 25)))
-    return rate * sqrt(lift(like, max(Fraction(1), Fraction(rows, columns))))
+        return rate * sqrt(lift(like, one * max(rows, columns) / 25))
+    return rate * sqrt(lift(like, max(one, one * rows / columns)))
 
 
 def _between(mean: AnyTensor, gradient: AnyTensor, hyper: Muon) -> AnyTensor:

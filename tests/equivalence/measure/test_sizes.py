@@ -36,6 +36,7 @@ from equivalence.runs.run import Request, perform
 from equivalence.worlds.contract import Form
 from spec.op import AnyTensor
 from spec.ops import OPS
+from spec.optim import OPTIMIZERS
 from spec.tensor import zip_map
 from tests.turns import in_turns
 
@@ -321,6 +322,17 @@ def test_a_large_update_is_judged_in_every_element() -> None:
     found = measure_sized_update(backend, case, contract)
     assert not found.failed
     assert found.judged == 2 * 3 * 9_001
+
+
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+def test_large_steps_of_every_optimizer_are_judged(optimizer: str) -> None:
+    backend = load("fast-aten")
+    large = sized_update(optimizer, "fp32")
+    case = replace(large, shapes=((257, 64), (9_001,)))
+    found = measure_sized_update(backend, case, backend.capabilities().contract(optimizer, "fp32"))
+    assert not found.failed
+    assert found.judged >= large.steps * (257 * 64 + 9_001)
+    assert found.unconstrained == 0
 
 
 def test_the_profile_runs_and_counts() -> None:
