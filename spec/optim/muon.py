@@ -178,10 +178,10 @@ def moved(parameter: AnyTensor, x: AnyTensor, hyper: Muon) -> AnyTensor:
 
 def _rate(like: Any, rows: int, columns: int, hyper: Muon) -> Any:
     """Return the learning rate of a matrix of these extents, a number of like's world."""
-    rate, one = lift(like, Fraction(hyper.lr)), Fraction(1)  # A quotient of extents stays exact.
-    if hyper.adjust_lr_fn == "match_rms_adamw":
-        return rate * sqrt(lift(like, one * max(rows, columns) / 25))
-    return rate * sqrt(lift(like, max(one, one * rows / columns)))
+    one = Fraction(1)  # One times an extent is exact, also where an extent is no int.
+    like_adamw = hyper.adjust_lr_fn == "match_rms_adamw"
+    ratio = one * max(rows, columns) / 25 if like_adamw else max(one, one * rows / columns)
+    return lift(like, Fraction(hyper.lr)) * sqrt(lift(like, ratio))
 
 
 def _between(mean: AnyTensor, gradient: AnyTensor, hyper: Muon) -> AnyTensor:
