@@ -59,7 +59,7 @@ class Entry:
         if tape.session is None:
             return f"{kind}(x{self.id}, dead)"
         owner = tape.uses.get(self.id)
-        name = tape.names.get(self.id, "leaf") if owner is None else owner[0].name
+        name = tape.names[self.id] or "leaf" if owner is None else owner[0].name
         return f"{kind}(x{self.id} {name}, shape {self.shape})"
 
     def _stored(self) -> Tensor:

@@ -288,7 +288,7 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         rules.append((vjp, saved, parents, needs, form) if needs and vjp is not None else None)
         identity = len(values)
         values.append(result)
-        tape.names[identity] = name
+        tape.names.append(name)
         return Ref(tape, identity)
 
     def _append(
@@ -306,7 +306,7 @@ class Session(Leaves, Naturals, Updates, Interpreter):
             buffers = [self._own_buffer(bound, k, inputs[k]) for k in op.buffers]
             update(buffers, made[op.results :])
             made = made[: op.results]
-        ids = tape.append_several(made, tensors, rule, (*op.fixed, *op.indices))
+        ids = tape.append_several(op.name, made, tensors, rule, (*op.fixed, *op.indices))
         kinds = (IndexRef if k in op.indices else Ref for k in range(op.results))
         refs = tuple(kind(tape, k) for kind, k in zip(kinds, ids, strict=True))
         return refs if op.results > 1 else refs[0]

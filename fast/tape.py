@@ -69,7 +69,8 @@ class Sink(Protocol):
 class Tape:
     """Values and rules by id, the parameters that were used, and what the tape's memory weighs.
 
-    `naturals` are numbers that ops read and no cotangent reaches, recorded beside the values.
+    `names` are those of ops, and of leaves that were given one, by id too. `naturals` are numbers
+    that ops read and no cotangent reaches, recorded beside the values.
 
     `bytes` are those of the storages that the tape alone holds; `extra` is by how many their number
     differs from the number of values. The counters hear of both when they ask.
@@ -95,7 +96,7 @@ class Tape:
         self.values: list[Tensor] = []
         self.rules: list[tuple[Any, ...] | None] = []
         self.leaves: dict[int, Any] = {}
-        self.names: dict[int, str] = {}
+        self.names: list[str | None] = []
         self.uses: dict[int, tuple[Any, int]] = {}
         self.naturals: list[Tensor] = []
         self.bytes = self.extra = self._told_bytes = self._told_buffers = 0
@@ -104,10 +105,11 @@ class Tape:
     def __len__(self) -> int:
         return len(self.values)
 
-    def leaf(self, value: Tensor, trainable: bool) -> int:
+    def leaf(self, value: Tensor, trainable: bool, name: str | None = None) -> int:
         """Append a leaf that owns its value."""
         identity = len(self.values)
         self.values.append(value)
+        self.names.append(name)
         self.rules.append(LEAF if trainable else None)
         if trainable:
             self.leaves[identity] = Input(value.shape)
@@ -116,22 +118,21 @@ class Tape:
 
     def use(self, value: Tensor, parameter: Any, trainable: bool, again: bool = False) -> int:
         """Append a leaf that borrows a parameter's memory, and remember the version it saw."""
-        values = self.values
-        identity = len(values)
-        values.append(value)
+        identity = len(self.values)
+        self.values.append(value)
+        self.names.append(None)
+        self.rules.append(LEAF if trainable else None)
         if trainable:
-            self.rules.append(LEAF)
             # Uses while it was frozen are no leaves: the first that is one is the parameter's.
             again = again and any(owner is parameter for owner in self.leaves.values())
             self.leaves[identity] = Again(parameter) if again else parameter
-        else:
-            self.rules.append(None)
         self.extra -= 1
         self.uses[identity] = parameter, parameter.version
         return identity
 
     def append_several(
         self,
+        name: str,
         results: tuple[Tensor, ...],
         inputs: tuple[Tensor, ...],
         rule: tuple[Any, ...] | None,
@@ -152,6 +153,7 @@ class Tape:
             known.append(tensor)
         shared = (*rule[:-1], ids) if rule is not None and len(ids) > 1 else rule
         self.values += results
+        self.names += [name] * len(results)
         self.rules += [None if k in still else shared for k in range(len(results))]
         return ids
 
@@ -216,7 +218,7 @@ class Tape:
         self.session = None
         # Whoever looks at the old lists, such as a gradient map at the leaves, keeps them.
         self.values, self.rules = [], []
-        self.uses, self.names, self.leaves, self.naturals = {}, {}, {}, []
+        self.uses, self.names, self.leaves, self.naturals = {}, [], {}, []
         self.bytes = self.extra = self._told_bytes = self._told_buffers = 0
 
     def __del__(self) -> None:

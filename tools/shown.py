@@ -15,6 +15,7 @@ less than they depend on, so their steps are always run, and so are the tests of
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -62,10 +63,7 @@ def digests(root: Path) -> dict[str, str]:
 
 def recipe(root: Path, step: str) -> str:
     """The commands of a step, but for those that make its environment."""
-    done = subprocess.run(
-        [*MAKE, "--dry-run", step], cwd=root, capture_output=True, text=True, check=True
-    )
-    return "\n".join(line for line in done.stdout.splitlines() if SET_UP not in line)
+    return "\n".join(line for line in _commands(root, step) if SET_UP not in line)
 
 
 def folded(read: Iterable[str], names: Iterable[str]) -> list[str]:
@@ -190,8 +188,27 @@ def summary(root: Path, step: str, passed: bool) -> str:
     return f"{step}: passed at {entry['commit']} in {entry['seconds']} s: {entry['last']}"
 
 
-def main(steps: list[str]) -> int:
-    """Run steps in turn; 1 if one failed."""
+def unknown(root: Path, steps: Iterable[str]) -> list[str]:
+    """The names of which no target of the Makefile has commands: a file's or a folder's is none."""
+    return [step for step in steps if not _commands(root, step)]
+
+
+def _commands(root: Path, step: str) -> list[str]:
+    """What `make` would run for a name; where that is nothing, it fails or says so itself."""
+    done = subprocess.run(
+        [*MAKE, "--dry-run", "--", step], cwd=root, capture_output=True, text=True, check=False
+    )
+    said = [] if done.returncode else done.stdout.splitlines()
+    return [line for line in said if not line.startswith("make: ")]
+
+
+def main(written: list[str]) -> int:
+    """Run steps in turn; 1 if one failed, 2 where a name is no step's: then none is run."""
+    parser = argparse.ArgumentParser("python -m tools.shown", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("steps", metavar="STEP", nargs="+", help="a target of the Makefile")
+    steps: list[str] = parser.parse_args(written).steps
+    if strange := unknown(ROOT, steps):
+        parser.error(f"a step is a target of the Makefile that has commands; got {strange[0]!r}")
     ended = {step: shown(ROOT, step) for step in steps}
     for step, passed in ended.items():
         print(summary(ROOT, step, passed))

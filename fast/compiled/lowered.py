@@ -98,6 +98,7 @@ class Lowered:
         bindings.next_call = start + plan.draws
         tape.values = values
         tape.rules += self._no_rules
+        tape.names += plan.names
         tape.extra -= len(plan.blanks)
         own = leaves if len(self._taken) == plan.first else [leaves[k] for k in self._taken]
         taken = [*own, *self._constants, *given, *beside]

@@ -85,10 +85,7 @@ class Leaves(Recording):
             check_name("input", name)
         options, tape = self.options, self._tape
         tensor = bridge.to_device(value, options.compute, options.device)
-        identity = tape.leaf(tensor, requires_grad)
-        if name is not None:
-            tape.names[identity] = name
-        return Ref(tape, identity)
+        return Ref(tape, tape.leaf(tensor, requires_grad, name))
 
     def _given(self, inputs: Iterable[Any]) -> list[Any]:
         """Record a program's data as inputs, in order; integers and booleans stay as they are."""

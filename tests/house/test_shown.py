@@ -114,6 +114,17 @@ def test_a_failing_step_stops_no_other_one(
     assert shown.main(["reads"]) == 0
 
 
+@pytest.mark.parametrize("name", ["--help", "-B", "reeds", "data", "data/one.txt", ""])
+def test_what_is_no_step_is_neither_run_nor_written_down(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(shown, "ROOT", tree)
+    with pytest.raises(SystemExit) as ended:
+        shown.main(["reads", name])
+    assert ended.value.code == (0 if name == "--help" else 2)
+    assert not recorded(tree) and not (tree / "build/runs").exists()
+
+
 def test_a_lost_count_is_the_whole_tree(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from inotify_simple import Event, INotify, flags
 

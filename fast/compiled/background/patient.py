@@ -208,6 +208,7 @@ class Waiting(Pending):
         first, bindings = self.lowered.plan.first, self.lowered.bindings
         tape, now = Tape(), bindings.next_call
         tape.values, tape.rules = self._tape.values[:first], self._tape.rules[:first]
+        tape.names = self._tape.names[:first]
         bindings.next_call = self._start
         try:
             self.lowered.plan.replay(tape, self._integers, bindings)

@@ -114,7 +114,7 @@ class Plan:
         self.out = out
         self.lowered: Any = None
         self.first = log.first
-        self.names = {k: entry.bound.op.name for k, entry in log.calls()}
+        self.names = tape.names[log.first :]
         self.leaves = _names_of(tape, log.first)
         self.sizes = {k: value.nbytes for k, value in enumerate((*tape.values, *arguments))}
         # They are counted as live for as long as this list holds them.
@@ -183,6 +183,7 @@ class Plan:
         counters.passed(tape.untold + weight.peak_bytes, weight.passing_buffers)
         tape.values += table[self.first : self.first + count]
         tape.rules += rules
+        tape.names += self.names
         tape.bytes += weight.kept_bytes
         tape.extra += weight.kept_buffers - count
 

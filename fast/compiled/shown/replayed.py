@@ -21,7 +21,9 @@ def outlined(plan: Plan) -> Outline:
 
 def _step(plan: Plan, call: Call) -> Step:
     read = tuple(dict.fromkeys(_name(plan, k) for k in call.sources))
-    return Step(plan.names[call.out.start], read, tuple(_name(plan, k) for k in call.out))
+    op = plan.names[call.out.start - plan.first]
+    assert op is not None
+    return Step(op, read, tuple(_name(plan, k) for k in call.out))
 
 
 def _name(plan: Plan, k: int) -> str:
@@ -30,6 +32,5 @@ def _name(plan: Plan, k: int) -> str:
     if k < plan.first:
         return plan.leaves[k]
     if k < end:
-        owner = max((start for start in plan.names if start <= k), default=k)
-        return f"x{k} ({plan.names.get(owner, 'constant')})"
+        return f"x{k} ({plan.names[k - plan.first] or 'constant'})"
     return f"integers {k - end}"
