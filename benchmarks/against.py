@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from benchmarks.report import ROOT, Row, environment, git, save, show
-from benchmarks.targets import AGAINST, EAGER
+from benchmarks.report import ROOT, Row, environment, fails, git, processor, save, show
+from benchmarks.targets import AGAINST, EAGER, EAGER_AS_IT_IS, held
 
 CALLS = 200
 """How many steps are timed at once: some tens of milliseconds."""
@@ -127,15 +127,16 @@ def rows(commit: str, runs: int, pairs: int, calls: int = CALLS) -> list[Row]:
         ratios = [found[above] / found[below] for found in times]
         return {"name": name, "ratio": median(ratios), "target": target, "runs": ratios}
 
+    theirs = row("digits training step, this tree / torch eager", EAGER, 0, 2)
     return [
         row(f"digits training step, this tree / {commit}", AGAINST, 0, 1),
-        row("digits training step, this tree / torch eager", EAGER, 0, 2),
+        {**theirs, **held(EAGER_AS_IT_IS, processor())},
         row(f"digits training step, {commit} / torch eager", None, 1, 2),
     ]
 
 
 def main(commit: str, path: Path | None, runs: int, pairs: int) -> int:
-    """Measure, print and, if asked, save; a missed target is exit code 1, a missing commit 2."""
+    """Measure, print and, if asked, save; a row that fails is exit code 1, a missing commit 2."""
     try:
         found = rows(commit, runs, pairs)
     except Missing as error:
@@ -145,4 +146,4 @@ def main(commit: str, path: Path | None, runs: int, pairs: int) -> int:
         show(row)
     if path is not None:
         save(path, {"schema": 1, "environment": environment("cpu"), "rows": found})
-    return int(any(row["target"] is not None and row["ratio"] > row["target"] for row in found))
+    return int(any(map(fails, found)))

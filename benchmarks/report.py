@@ -74,6 +74,11 @@ def save(path: Path, results: dict[str, Any]) -> None:
     os.replace(unfinished, path)
 
 
+def fails(row: Row) -> bool:
+    """Say whether a row misses its target, if it has one, by more than is known."""
+    return row["target"] is not None and row["ratio"] > row.get("held", row["target"])
+
+
 def show(row: Row) -> None:
     """Print a row: its name, its ratio or its seconds, and how that stands to its target."""
     target, found = row["target"], row["ratio"] if "ratio" in row else row["seconds"]

@@ -134,16 +134,15 @@ class Broadcasting(Ops[R]):
 
 def combined(ops: Any, name: str, x: Any, y: Any) -> Any:
     """Run an op of two tensors on refs that broadcast; of two operands one may be a number."""
-    # Every operator of a program comes by here: two refs are told apart without a call.
-    if not (hasattr(x, "tape") and hasattr(y, "tape")):
-        x, y = _refs(ops, name, x, y)
+    # Every operator of a program comes by here: two refs show their shapes without a call.
     try:
+        a, b = x.tape.values[x.id].shape, y.tape.values[y.id].shape
+    except (AttributeError, IndexError):
+        # One is no ref, or its tape was reset and holds nothing.
+        x, y = _refs(ops, name, x, y)
         a, b = x.shape, y.shape
-    except AttributeError:
-        _refs(ops, name, x, y)  # A natural is on a tape, too, and is no ref.
-        raise
     if a != b:
-        shape = common(name, a, b)
+        shape = common(name, tuple(a), tuple(b))
         x, y = _wide(x, shape), _wide(y, shape)
     return ops.apply(name, (x, y), {})
 

@@ -141,7 +141,8 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         """
         tape = self._tape
         identity = self._own(loss, "backward")
-        tape.check_versions(identity)
+        if self.store.overwritten:
+            tape.check_versions(identity)
         start = start_at(identity, tape.values[identity], seed, self._one)
         if into is None:
             into = GradMap(self.store, tape)

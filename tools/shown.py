@@ -204,7 +204,9 @@ def _commands(root: Path, step: str) -> list[str]:
 
 def main(written: list[str]) -> int:
     """Run steps in turn; 1 if one failed, 2 where a name is no step's: then none is run."""
-    parser = argparse.ArgumentParser("python -m tools.shown", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        "python -m tools.shown", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("steps", metavar="STEP", nargs="+", help="a target of the Makefile")
     steps: list[str] = parser.parse_args(written).steps
     if strange := unknown(ROOT, steps):
