@@ -30,7 +30,7 @@ from equivalence.backends.torch.functions import (
     of_saved_logarithm,
 )
 from equivalence.registry import OPS
-from equivalence.worlds.contract import BF16, Contract, ContractRule
+from equivalence.worlds.contract import BF16, FP32, Contract, ContractRule
 
 STORAGE_WHY = "torch saves results in the format of storage and its backward reads them back"
 SCATTER_WHY = "torch's index_add adds in the dtype of its tensor, that of storage"
@@ -46,7 +46,10 @@ OVERFLOWING_WHY = (
 )
 ONEDNN_WHY = "oneDNN's bf16 runs on instructions whose subnormal results are zero (VCVTNEPS2BF16)"
 BFLOAT_DOT_WHY = "Intel's manuals on VDPBF16PS and TDPBF16PS: denormals are zero, and flush to zero"
-ITERATED_WHY = "torch's Muon iterates in bfloat16, whatever a parameter's dtype (_muon.py)"
+ITERATED_WHY = (
+    "torch's Muon iterates in bfloat16, whatever a parameter's dtype (_muon.py); its products and "
+    "norms are added up in fp32 and rounded once (BlasKernel.cpp; ReduceOpsKernel.cpp)"
+)
 RECIPROCAL_WHY = (
     "on a GPU torch multiplies by the reciprocal of a count, and of a divisor that the host knows "
     "(ReduceMomentKernel.cu; BinaryDivTrueKernel.cu)"
@@ -123,7 +126,9 @@ def of_torchs_own(op: str, dtype: str) -> Contract:
     if op != "muon":
         return contract
     # Its moment is as fine as the parameter, but one contract holds for all that a step leaves.
-    return replace(contract, compute=BF16, sources=(*contract.sources, ITERATED_WHY))
+    return replace(
+        contract, compute=BF16, accumulate=FP32, sources=(*contract.sources, ITERATED_WHY)
+    )
 
 
 def on_device(rule: ContractRule, family: str) -> ContractRule:

@@ -335,6 +335,16 @@ def test_large_steps_of_every_optimizer_are_judged(optimizer: str) -> None:
     assert found.unconstrained == 0
 
 
+def test_large_steps_of_torchs_own_muon_are_judged() -> None:
+    """It multiplies in bfloat16: a column, rounded as a whole, would be left nearly open."""
+    backend = load("torch")
+    case = replace(sized_update("muon", "fp32"), shapes=((257, 64),))
+    found = measure_sized_update(backend, case, backend.capabilities().contract("muon", "fp32"))
+    assert not found.failed
+    assert found.judged >= case.steps * 257 * 64
+    assert found.unconstrained == 0
+
+
 def test_the_profile_runs_and_counts() -> None:
     done = perform(Request("torch", ("nll_loss",), profile="sizes"), load("torch"))
     assert {result.status for result in done.results if result.row.dtype == "fp32"} == {
