@@ -83,26 +83,33 @@ def _op(name: str) -> Iterator[Example]:
     """Yield values, and VJPs of contiguous and of repeated cotangents."""
     own = page(name)
     allowed_tf32 = importlib.import_module("fast.kernels.product").TF32
-    # Only products ask whether tf32 is allowed; every other page would launch the same twice.
-    for tf32 in (False, True) if hasattr(own, "TF32") else (False,):
-        allowed_tf32.set(tf32)
-        for dtype in DTYPES:
-            for inputs, attributes in own.EXAMPLES(dtype.storage):
-                kept: list[Any] = []
-                yield Example(
-                    "value",
-                    dtype,
-                    lambda i=inputs, a=attributes, k=kept: k.extend(own.value(*i, **a)),
-                )
-                if not kept:
-                    continue  # whoever watches has stopped it at a fault
-                if len(own.op.indices) == own.op.results:
-                    continue  # nothing is sent back from indices
-                z, saved = kept
-                needs = [index not in own.op.index_inputs for index in range(len(inputs))]
-                for g in _seeds(z, own.op.results, own.op.fixed):
-                    yield Example("vjp", dtype, lambda s=saved, g=g, n=needs: own.vjp(s, g, n))
-    allowed_tf32.set(False)
+    try:
+        # Only products ask whether tf32 is allowed; every other page would launch the same twice.
+        for tf32 in (False, True) if hasattr(own, "TF32") else (False,):
+            allowed_tf32.set(tf32)
+            for dtype in DTYPES:
+                yield from _calls(own, dtype)
+    finally:
+        # Whoever watches may go through a few of them alone.
+        allowed_tf32.set(False)
+
+
+def _calls(own: Any, dtype: Dtype) -> Iterator[Example]:
+    for inputs, attributes in own.EXAMPLES(dtype.storage):
+        kept: list[Any] = []
+        yield Example(
+            "value",
+            dtype,
+            lambda i=inputs, a=attributes, k=kept: k.extend(own.value(*i, **a)),
+        )
+        if not kept:
+            continue  # whoever watches has stopped it at a fault
+        if len(own.op.indices) == own.op.results:
+            continue  # nothing is sent back from indices
+        z, saved = kept
+        needs = [index not in own.op.index_inputs for index in range(len(inputs))]
+        for g in _seeds(z, own.op.results, own.op.fixed):
+            yield Example("vjp", dtype, lambda s=saved, g=g, n=needs: own.vjp(s, g, n))
 
 
 def _seeds(made: Any, results: int, fixed: tuple[int, ...]) -> Iterator[Any]:
