@@ -58,7 +58,7 @@ class Lowered:
         self.owners = {leaf: owner for leaf, owner in tape.leaves.items() if leaf < plan.first}
         self.leaf_bytes = sum(value.nbytes for value in tape.values[len(tape.uses) : plan.first])
         self.ruled = [k for k in self.results if parents and tape.values[k].is_floating_point()]
-        self._leaf_rules = tape.rules[: plan.first]
+        self._leaf_rules, self._leaf_names = tape.rules[: plan.first], tape.names[: plan.first]
         self._no_rules = [None] * len(plan.blanks)
         self._constants = [plan.blanks[k - plan.first] for k in self._forward.constants]
         self._slots = {k: p.slot for k, p in self.owners.items() if isinstance(p, Param)}
@@ -98,7 +98,7 @@ class Lowered:
         bindings.next_call = start + plan.draws
         tape.values = values
         tape.rules += self._no_rules
-        tape.names += plan.names
+        tape.names = [*self._leaf_names, *plan.names]
         tape.extra -= len(plan.blanks)
         own = leaves if len(self._taken) == plan.first else [leaves[k] for k in self._taken]
         taken = [*own, *self._constants, *given, *beside]

@@ -72,12 +72,13 @@ def test_a_replay_of_kernels_is_the_eager_pass_bit_for_bit(
 def compare(provider: str, precision: str, program: list[Step], frozen: bool) -> None:
     """Run a program thrice in both sessions, and compare everything that comes of it."""
     loss = classified(program)
-    found = []
+    found, names = [], []
     for session in twins(provider, precision):
         params = [session.param(batch(k)[0], requires_grad=k == 7 or not frozen) for k in (7, 8)]
-        kept = []
+        kept, named = [], []
         for k in range(3):
             out = session.run(loss, params, batch(k))
+            named += [repr(Ref(session._tape, e)) for e in range(len(session._tape))]
             with session.backward(out) as grads, session.backward_dense(out) as dense:
                 kept += [session.value(out), *map(session.value, uses(session, grads))]
                 kept += [session.grad(grads, ref) for ref in uses(session, grads)]
@@ -86,10 +87,12 @@ def compare(provider: str, precision: str, program: list[Step], frozen: bool) ->
             session.sgd_step(0.5, session.backward(out))
             kept += [p.value() for p in params]
         found.append(kept)
+        names.append(named)
         if isinstance(session, CompiledSession):
             assert session.recordings == 1
     assert len(found[0]) == len(found[1])
     assert all(map(same, *found))
+    assert names[0] == names[1]
 
 
 def uses(session: Session, grads: GradMap) -> list[Ref]:

@@ -75,7 +75,7 @@ def both() -> list[tuple[Any, list[Any]]]:
 
 
 def test_steps_are_the_eager_ones_on_exact_numbers() -> None:
-    seen = []
+    seen, names = [], []
     for session, params in both():
         found: list[Any] = []
         for step in range(4):
@@ -87,10 +87,12 @@ def test_steps_are_the_eager_ones_on_exact_numbers() -> None:
                 session.sgd_step(2.0**-5, grads, momentum=0.5, max_norm=None)
             found += [session.value(loss), session.value(scores), session.random_counter]
             found += [p.value() for p in params]
+            names.append(f"{loss}, {scores}")
         seen.append(found)
     assert len(seen[0]) == 28
     for ours, theirs in zip(*seen, strict=True):
         assert torch.equal(torch.as_tensor(ours), torch.as_tensor(theirs))
+    assert len(names) == 8 and len({*names}) == 1
 
 
 def test_steps_like_the_last_one_write_where_gradients_and_states_lie_now() -> None:
