@@ -199,7 +199,7 @@ def _commands(root: Path, step: str) -> list[str]:
         [*MAKE, "--dry-run", "--", step], cwd=root, capture_output=True, text=True, check=False
     )
     said = [] if done.returncode else done.stdout.splitlines()
-    return [line for line in said if not line.startswith("make: ")]
+    return [line for line in said if not line.startswith(("make: ", "make["))]
 
 
 def main(written: list[str]) -> int:

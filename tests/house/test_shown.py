@@ -118,6 +118,8 @@ def test_a_failing_step_stops_no_other_one(
 def test_what_is_no_step_is_neither_run_nor_written_down(
     tree: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    # A `make` that another one has started says so in what it says.
+    monkeypatch.setenv("MAKELEVEL", "1")
     monkeypatch.setattr(shown, "ROOT", tree)
     with pytest.raises(SystemExit) as ended:
         shown.main(["reads", name])
