@@ -3,8 +3,8 @@
 The rule per element is that of `equivalence.budgets.outcome`: fraction = |got - value| / bound. The
 value is float64's and the bound holds what that misses, too, so a verdict is never stricter than
 that of single scalars.
-A bound that is wider than `WIDEST` of its result's scale says nothing about the numbers that
-are usual there: such an element is unconstrained, and never counts as conformant.
+A bound that is wider than `WIDEST` of its result's scale says little about the numbers that are
+usual there: its element is judged, and counted as wide.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equivalence.budgets.outcome import (
+    WIDEST,
     Outcome,
     Wrong,
     classes_of,
@@ -36,9 +37,6 @@ from equivalence.worlds.vectorized.terms import VectorExtent
 from equivalence.worlds.vectorized.widths import Bound, Doubles, Widths
 from spec.op import AnyTensor, Type
 from spec.several import lone, unpacked
-
-WIDEST = 2.0**-4
-"""The widest bound that still says something, relative to the largest value of its result."""
 
 CHUNK = 2**19
 """How many entries are asked for at once, so that what they need fits into memory."""
@@ -251,9 +249,13 @@ def fractions(got: Doubles, expected: Allowed) -> tuple[Doubles, npt.NDArray[np.
         error = np.abs(got - expected.v)
         found = np.where(error == 0, 0.0, error / expected.b)
         found = np.where(np.isfinite(got), found, np.inf)
+    return found, ~np.isfinite(expected.b)
+
+
+def wide(expected: Allowed) -> int:
+    """Count the bounds that are wider than `WIDEST` of the largest value, open ones apart."""
     scale = np.max(np.abs(expected.v), initial=0.0)
-    free = ~(expected.b <= WIDEST * scale) & (expected.b != 0)
-    return found, free
+    return int(np.count_nonzero((expected.b > WIDEST * scale) & np.isfinite(expected.b)))
 
 
 def judge_arrays(got: TorchTensor, expected: Allowed) -> Outcome:
@@ -267,9 +269,11 @@ def judge_arrays(got: TorchTensor, expected: Allowed) -> Outcome:
     flat = np.where(free, -1.0, found).reshape(-1)
     place = int(np.argmax(np.where(np.isnan(flat), np.inf, flat)))
     worst = float(flat[place])
-    differing = bool(np.ptp(expected.v[~free]) > 0)
+    told: dict[str, Any] = {
+        "differing": bool(np.ptp(expected.v[~free]) > 0), "wide": wide(expected)
+    }  # fmt: skip
     if worst <= 1.0:
-        return Outcome(worst, judged, open_, differing=differing)
+        return Outcome(worst, judged, open_, **told)
 
     def element(k: int) -> tuple[str, str, str]:
         got, exact, budget = (
@@ -284,7 +288,7 @@ def judge_arrays(got: TorchTensor, expected: Allowed) -> Outcome:
         replace(over_budget(element(k), float(flat[k]), expected.dtype), count=count)
         for k, count in _worst_of_each_kind(values, expected, flat)
     )
-    return Outcome(worst, judged, open_, detail, over=over, differing=differing, wrong=(wrong,))
+    return Outcome(worst, judged, open_, detail, over=over, wrong=(wrong,), **told)
 
 
 def _worst_of_each_kind(
