@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.report import Row, environment, processor, refused, save, show, version
+from benchmarks.report import Row, environment, refused, save, show, version
 from benchmarks.timing import paired
 from benchmarks.works import WORKS, Work
 from fast import CompiledSession, Session
@@ -191,7 +191,7 @@ def main(
     # One core for all: XLA's threads, which no setting of ours counts, stay on it, too.
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     torch.set_num_threads(1)
-    about = {**environment("cpu"), "processor": processor(), "jax": version("jax")}
+    about = {**environment("cpu"), "jax": version("jax")}
     results: dict[str, Any] = {"schema": 1, "environment": about, "rows": []}
     results["updates"] = []
     chosen = [work for work in WORKS if not works or work.name in works]

@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional
 
 from benchmarks import engines
-from benchmarks.report import Row, environment, processor, refused, save, show, version
+from benchmarks.report import Row, environment, refused, save, show, version
 from benchmarks.works import Work, jax_mlp, layers
 
 DEPTHS = (1, 2, 4, 8, 16, 32)
@@ -71,7 +71,7 @@ def main(
         return 2
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     torch.set_num_threads(1)
-    about = {**environment("cpu"), "processor": processor(), "jax": version("jax")}
+    about = {**environment("cpu"), "jax": version("jax")}
     results: dict[str, Any] = {"schema": 1, "environment": about, "rows": []}
     for row in rows(pairs, curves or CURVES, names or NAMES, most):
         show(row)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from benchmarks.calls import COMPARED, ROWS, Call, call
 from benchmarks.engines import APART, RUNS
-from benchmarks.report import Row, environment, processor, refused, save, show
+from benchmarks.report import Row, environment, refused, save, show
 from benchmarks.timing import paired
 from fast import CompiledSession, Session
 
@@ -49,7 +49,7 @@ def main(
     kept: dict[str, Row] = {}
     if path is not None and path.exists():
         kept = {row["name"]: row for row in json.loads(path.read_text("utf-8"))["rows"]}
-    about = {**environment("cpu"), "processor": processor()}
+    about = environment("cpu")
     for row in rows(pairs, ops or COMPARED, sizes or [*ROWS], names or [*ENGINES]):
         show(row)
         kept[row["name"]] = {**row, "commit": about["commit"], "date": about["date"]}

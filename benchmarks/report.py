@@ -18,10 +18,11 @@ Row = dict[str, Any]
 
 
 def environment(device: str, commit: str | None = None) -> dict[str, Any]:
-    """What a reader of the numbers must know: device, versions, commit, date."""
+    """What a reader of the numbers must know: device, processor, versions, commit, date."""
     return {
         "device": device,
         "host": platform.machine(),
+        "processor": processor(),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in ("torch", "triton", "numpy")},
         "commit": commit or git("rev-parse", "HEAD") or "unknown",

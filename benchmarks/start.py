@@ -29,7 +29,7 @@ from typing import Any
 import torch
 
 from benchmarks.engines import APART, eager, taken
-from benchmarks.report import ROOT, Row, environment, processor, save, show
+from benchmarks.report import ROOT, Row, environment, save, show
 from benchmarks.works import WORKS
 
 WORK = WORKS[0]
@@ -46,7 +46,7 @@ HEADERS = "precompiled_headers"
 def main(path: Path | None, runs: int) -> int:
     """Time every start so often, print, and if asked save, each row; misses are shown."""
     torch.set_num_threads(1)
-    about = {**environment("cpu"), "processor": processor()}
+    about = environment("cpu")
     results: dict[str, Any] = {"schema": 1, "environment": about, "rows": []}
     for row in rows(runs):
         show(row)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from benchmarks.report import processor
+
 EAGER = 0.70
 """The eager digits step beside torch's."""
 
@@ -49,7 +51,7 @@ Intel Xeon, and 2.05 on the AMD EPYC.
 """
 
 
-def held(as_it_is: Mapping[str, float], processor: str) -> dict[str, float]:
-    """What a row that misses its target is held to on a processor; nothing where none is known."""
-    known = [ratio for maker, ratio in as_it_is.items() if maker in processor]
+def held(as_it_is: Mapping[str, float]) -> dict[str, float]:
+    """What a row that misses its target is held to here; nothing where none is known."""
+    known = [ratio for maker, ratio in as_it_is.items() if maker in processor()]
     return {"held": known[0]} if known else {}

@@ -158,6 +158,9 @@ def test_a_bound_wider_than_a_sixteenth_of_the_scale_is_judged_and_counted() -> 
     worst = judge_arrays(torch.tensor([16.0, 1.0, 9.0, 9.0, 9.0]), allowed)
     assert worst.failed and worst.detail is not None
     assert (worst.detail.index, worst.wide, worst.unconstrained) == ((2,), 1, 2)
+    worst = judge_arrays(torch.tensor([17.0, 3.0, 2.0, 9.0, 9.0]), allowed)
+    assert worst.detail is not None
+    assert (worst.detail.index, worst.detail.got, worst.detail.fraction) == ((0,), "17.0", 2.0)
 
 
 def test_many_wrong_elements_are_told_as_one_by_one() -> None:
