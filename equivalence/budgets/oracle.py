@@ -8,176 +8,41 @@ Every result ends with the last step of its contract, rounding to storage.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from equivalence.budgets.infinite import (
+from equivalence.budgets.judge import Expected
+from equivalence.budgets.lifting.infinite import (
     Results,
     infinite,
     may_leave,
     or_limits,
-    or_nan,
     or_not_finite,
     or_open,
-    real,
 )
-from equivalence.budgets.judge import Expected
+from equivalence.budgets.lifting.worlds import Extended, Finite, World
 from equivalence.budgets.reading import TorchTensor, numbers
 from equivalence.registry import OPS
-from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
+from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import FP64, Contract, of_result, programs_of
-from equivalence.worlds.kinds import NANS, NOT_A_NUMBER
+from equivalence.worlds.kinds import NOT_A_NUMBER
 from equivalence.worlds.special_values.last import (
     LARGE_FORMS,
     LEAVING_FORMS,
     MANY_FORMS,
     ONE_FORM,
-    either_of,
 )
-from equivalence.worlds.special_values.last import stored as last_step
 from equivalence.worlds.special_values.sets import Line, SpecialValues
-from equivalence.worlds.special_values.steps import lifted
 from spec.op import AnyTensor, Op
-from spec.tensor import Tensor, zip_map
-
-
-def lift_one(tensor: TorchTensor, arithmetic: Arithmetic) -> AnyTensor:
-    """Lift one tensor exactly; every float must be finite."""
-    held = numbers(tensor)
-    if not real(held):
-        return Tensor(held.shape, held.reshape(-1).tolist())
-    if not np.isfinite(held).all():
-        raise ValueError(
-            "a budget is defined for finite inputs; got an infinity or NaN. "
-            "Rows about the edge of a domain are judged by equality, in a page's EDGES."
-        )
-    return Tensor(held.shape, exact(arithmetic, *held.reshape(-1).tolist()))
-
-
-def store(tensor: AnyTensor, arithmetic: Arithmetic) -> AnyTensor:
-    """Round a computed tensor to storage, the last step; a constant enters the world first."""
-
-    def last(x: Any) -> Bounded:
-        return stored(x if isinstance(x, Bounded) else constant(arithmetic, x))
-
-    return tensor.map(last)
-
-
-class World(Protocol):
-    """A world of scalars in which pages run on tensors."""
-
-    def lift(self, tensor: TorchTensor) -> AnyTensor:
-        """Lift one tensor exactly; integers and truths stay what they are."""
-
-    def constant(self, value: int) -> Any:
-        """Return an exact constant."""
-
-    def again(self, stored: Expected) -> AnyTensor:
-        """Take a stored result on as an input."""
-
-    def store(self, tensor: AnyTensor) -> Expected:
-        """Round a computed tensor to storage, the last step."""
-
-    def either(self, one: Expected, other: Expected) -> Expected:
-        """Allow what two programs of one page may store; the first is the page's own."""
-
-
-class Finite:
-    """The world of Bounded scalars, which holds finite numbers and nothing else."""
-
-    def __init__(self, contract: Contract) -> None:
-        """Compile a contract."""
-        self.arithmetic = Arithmetic(contract)
-
-    def lift(self, tensor: TorchTensor) -> AnyTensor:
-        """Lift one tensor exactly; every float must be finite."""
-        return lift_one(tensor, self.arithmetic)
-
-    def constant(self, value: int) -> Bounded:
-        """Return an exact constant."""
-        return constant(self.arithmetic, value)
-
-    def again(self, stored: Expected) -> AnyTensor:
-        """Take a stored result on as it is."""
-        return stored
-
-    def store(self, tensor: AnyTensor) -> Expected:
-        """Round a computed tensor to storage."""
-        return store(tensor, self.arithmetic)
-
-    def either(self, one: Expected, other: Expected) -> Expected:
-        """Allow what either of two programs may store."""
-        return zip_map(either, one, other)
-
-
-class Extended:
-    """The world of sets of values, which hold NaN and the infinities too."""
-
-    def __init__(
-        self,
-        contract: Contract,
-        forms: int,
-        overflows: bool = True,
-        infinity: float = math.inf,
-    ) -> None:
-        """Compile a contract, for a formula that has so many forms.
-
-        infinity is the number that stands for an infinite input.
-        """
-        self.line = Line(contract, overflows)
-        self.forms = forms
-        self.infinity = infinity
-
-    def lift(self, tensor: TorchTensor) -> AnyTensor:
-        """Lift one tensor exactly, but for infinities that a large number stands for."""
-        held = numbers(tensor)
-        if self.infinity < math.inf and real(held):
-            held = np.where(np.isinf(held), np.copysign(self.infinity, held), held)
-        values = held.reshape(-1).tolist()
-        return Tensor(held.shape, lifted(self.line, *values) if real(held) else values)
-
-    def constant(self, value: int) -> SpecialValues:
-        """Return an exact constant."""
-        return self.line.special(value)
-
-    def again(self, stored: Expected) -> AnyTensor:
-        """Take a stored result on, also where it is finite for certain."""
-        return stored.map(self.line.special)
-
-    def store(self, tensor: AnyTensor) -> Expected:
-        """Round a computed tensor to storage."""
-        return tensor.map(lambda x: last_step(self.line.special(x), self.forms))
-
-    def either(self, one: Expected, other: Expected) -> Expected:
-        """Allow what either of two programs may store."""
-        return zip_map(either_of, one, other)
-
-    def leaking(
-        self,
-        gradients: Sequence[Expected | None],
-        value: AnyTensor,
-        seed: AnyTensor,
-        pulled: Callable[[AnyTensor], Sequence[AnyTensor | None]],
-    ) -> list[Expected | None]:
-        """Let a gradient be NaN that is pulled back from a value that may be.
-
-        A form that reads such a value multiplies by it, even where the page's own does not.
-        """
-        undefined = value.map(lambda y: bool(self.line.special(y).kinds & NANS))
-        if not any(undefined.data):
-            return list(gradients)
-        nan = self.line.of(NOT_A_NUMBER)
-        spoiled = pulled(zip_map(lambda bad, s: nan if bad else s, undefined, seed))
-        return or_nan(gradients, spoiled, self.line)
-
 
 Run = Callable[[World], Results]
 """Pages, run in a world."""
+
+Programs = Sequence[Callable[..., Any]]
+"""The programs of one page: its own, and those of the declared forms."""
 
 
 def evaluated(
@@ -217,10 +82,24 @@ def evaluated(
     return found
 
 
-def _or_limits(contract: Contract, found: Results, run: Run) -> Results:
-    """Let results that are not finite beside infinite inputs be what they tend to, if anything."""
+def _or_limits(contract: Contract, found: Results, runs: Iterable[Run]) -> Results:
+    """Let results that are not finite beside infinite inputs be what they tend to, if anything.
+
+    Each program is run alone: what one says nothing of, another may say.
+    """
     world = partial(Extended, contract, ONE_FORM)
-    return or_limits(found, lambda large: run(world(infinity=large)), Line(contract))
+
+    def limited(run: Run) -> Results:
+        return or_limits(found, lambda large: run(world(infinity=large)), Line(contract))
+
+    return [_hull(world(), results) for results in zip(*map(limited, runs), strict=True)]
+
+
+def _each_alone(run: Callable[[World, Programs], Results], programs: Programs) -> list[Run]:
+    def alone(program: Callable[..., Any]) -> Run:
+        return lambda world: run(world, [program])
+
+    return list(map(alone, programs))
 
 
 def _hull(world: World, results: Results) -> Expected | None:
@@ -239,19 +118,21 @@ def expected_value(
     """Say what a contract allows as the value of an op."""
     page = OPS[op] if isinstance(op, str) else op
     contract = of_result(contract, page, attrs)
-    programs = programs_of(contract, "value")
+    programs = [page.value, *programs_of(contract, "value")]
 
-    def run(world: World) -> list[Expected | None]:
-        place = {"like": world.constant(0)} if page.kind == "source" else {}
+    def run(world: World, programs: Programs = programs) -> list[Expected | None]:
         given = list(map(world.lift, inputs))
-        own = world.store(page.value(*given, **attrs, **place))
-        others = (world.store(program(*given, **attrs)) for program in programs)
-        return [reduce(world.either, others, own)]
+        place = {"like": world.constant(0)} if page.kind == "source" else {}
+        found = [
+            world.store(program(*given, **attrs, **(place if program is page.value else {})))
+            for program in programs
+        ]
+        return [_hull(world, found)]
 
     many = page.kind == "composite" and contract.freedom == "stable"
     results = evaluated(contract, inputs, run, many)
     if many and infinite(inputs):
-        results = _or_limits(contract, results, run)
+        results = _or_limits(contract, results, _each_alone(run, programs))
     (found,) = results
     assert found is not None, "every op has a value"
     return found
@@ -275,7 +156,7 @@ def expected_vjp(
 
     programs = [page.vjp, *programs_of(contract, "vjp")]
 
-    def run(world: World) -> list[Expected | None]:
+    def run(world: World, programs: Programs = programs) -> list[Expected | None]:
         given, seed = tuple(map(world.lift, inputs)), world.lift(cotangent)
         found = [
             [None if g is None else world.store(g) for g in program(given, seed, **attrs)]
@@ -291,13 +172,14 @@ def expected_vjp(
     widest = contract.compute == FP64
     results = evaluated(contract, [*inputs, cotangent], run, many, overflow=not widest)
     pulled = partial(page.vjp, **attrs)
-    return _of_other_forms(contract, results, run, many, inputs, [cotangent], pulled)
+    alone = _each_alone(run, programs)
+    return _of_other_forms(contract, results, alone, many, inputs, [cotangent], pulled)
 
 
 def _of_other_forms(
     contract: Contract,
     found: Results,
-    run: Run,
+    alone: Sequence[Run],
     many: bool,
     inputs: Sequence[TorchTensor],
     seeds: Sequence[TorchTensor | None],
@@ -305,7 +187,8 @@ def _of_other_forms(
 ) -> list[Expected | None]:
     """Let derivatives be what formulas of equal standing give beside infinities.
 
-    seeds are the cotangents or tangents, and derived are the page's derivatives for others. What
+    alone runs each program by itself, seeds are the cotangents or tangents, and derived are the
+    page's derivatives for other seeds. What
     depends on a seed that is not finite may be anything that is not, too. An entry depends on a
     seed if the page makes it NaN where that is NaN.
     """
@@ -313,7 +196,7 @@ def _of_other_forms(
         return list(found)
     if all(seed is None or np.isfinite(numbers(seed)).all() for seed in seeds):
         limits = many and infinite(inputs)
-        return list(_or_limits(contract, found, run) if limits else found)
+        return list(_or_limits(contract, found, alone) if limits else found)
     world = Extended(contract, ONE_FORM)
     nan = world.line.of(NOT_A_NUMBER)
     spoiled = [
@@ -344,6 +227,6 @@ def expected_jvp(
     def pushed(given: Sequence[AnyTensor], *seeds: Any) -> list[AnyTensor]:
         return [page.jvp(given, seeds, **attrs)]
 
-    (found,) = _of_other_forms(contract, results, run, many, inputs, tangents, pushed)
+    (found,) = _of_other_forms(contract, results, [run], many, inputs, tangents, pushed)
     assert found is not None, "every op has a tangent"
     return found

@@ -17,7 +17,7 @@ from spec.scalar import lift
 from spec.tensor import zip_map
 
 if TYPE_CHECKING:
-    from equivalence.budgets.oracle import World
+    from equivalence.budgets.lifting.worlds import World
     from equivalence.worlds.arithmetic import Arithmetic
     from equivalence.worlds.contract import Contract
 
@@ -145,7 +145,7 @@ def expected_step(
     contract: Contract,
 ) -> Expected:
     """Return what the contract allows after one step from the given numbers."""
-    from equivalence.budgets.oracle import Finite
+    from equivalence.budgets.lifting.worlds import Finite
 
     world = Finite(contract)
     lifted = {field: None if t is None else world.lift(t) for field, t in moments.items()}
@@ -159,7 +159,7 @@ def held_state(
     """Return the page's state of these moments and this count, exactly; None if there are none."""
     if moments is None:
         return None
-    from equivalence.budgets.oracle import lift_one
+    from equivalence.budgets.lifting.worlds import lift_one
 
     page = OPTIMIZERS[optimizer]
     lifted = {field: lift_one(moment, arithmetic) for field, moment in moments.items()}

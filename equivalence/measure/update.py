@@ -24,7 +24,7 @@ from equivalence.worlds.contract import FP64
 from spec.tensor import Tensor as SpecTensor
 
 if TYPE_CHECKING:
-    from equivalence.budgets.oracle import World
+    from equivalence.budgets.lifting.worlds import World
     from equivalence.worlds.contract import Contract
 
 
@@ -72,7 +72,7 @@ class Judging:
 
     def __init__(self, contract: Contract) -> None:
         """Start before the first step."""
-        from equivalence.budgets.oracle import Finite
+        from equivalence.budgets.lifting.worlds import Finite
 
         self.contract = contract
         self.finite = Finite(contract)

@@ -19,7 +19,7 @@ from torch import Tensor
 from equivalence.backends.fast.contract import family_of
 from equivalence.backends.fast.programs import of_program, of_update
 from equivalence.budgets.ledger import Ledger
-from equivalence.budgets.oracle import lift_one
+from equivalence.budgets.lifting.worlds import lift_one
 from equivalence.budgets.violation import check_bits, check_equal
 from equivalence.cases.declared.calls import NAMES
 from equivalence.dtypes import FORMATS

@@ -104,7 +104,7 @@ def judge_step(
     """Judge every element of one step, and count the budgets that say little."""
     from equivalence.backends.fast.programs import of_program
     from equivalence.budgets.judge import wide
-    from equivalence.budgets.oracle import lift_one, store
+    from equivalence.budgets.lifting.worlds import lift_one, store
     from equivalence.measure.call import compare
     from equivalence.training.nodes import judge_nodes
     from equivalence.training.rowwise import Rowwise

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from equivalence.budgets.judge import wide
-from equivalence.budgets.oracle import lift_one, store
+from equivalence.budgets.lifting.worlds import lift_one, store
 from equivalence.budgets.outcome import Outcome
 from equivalence.measure.call import compare
 from equivalence.training.record import Taken, loss_of

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from equivalence.worlds.contract import Form
 from population.pieces.labelled import by_rows, weighed
 from population.record import right
+from spec.composite import composite
+from spec.op import AnyTensor
+from spec.ops import OPS
+from spec.ops.cross_entropy import program
+from spec.shape import size
 
 
 def _flat(g: Tensor, x: Tensor, indices: Tensor, at: int) -> Tensor:
@@ -181,12 +189,47 @@ def probability_less_label(
     return _less_label(torch.softmax(x, 1), g, labels, **call), None
 
 
-@right("cross_entropy vjp", "non-finite", source="kernels that keep one logsumexp for each row")
+def _by_logsumexp(
+    inputs: Sequence[AnyTensor], cotangent: AnyTensor, *, axis: int = -1
+) -> tuple[AnyTensor]:
+    """Return log_softmax's gradient g - exp(x - logsumexp) sum g, with logsumexp rounded."""
+    (x,) = inputs
+    if not size(x.shape):
+        return (cotangent,)
+
+    def along(row: AnyTensor) -> AnyTensor:
+        wide: AnyTensor = OPS["broadcast_to"].value(row, shape=x.shape)
+        return wide
+
+    kept = OPS["logsumexp"].value(x, axes=(axis,), keepdims=True)
+    probability = OPS["exp"].value(OPS["sub"].value(x, along(kept)))
+    total = OPS["sum"].value(cotangent, axes=(axis,), keepdims=True)
+    return (OPS["sub"].value(cotangent, OPS["mul"].value(probability, along(total))),)
+
+
+_PAGE = OPS["cross_entropy"]
+_STEPS = {op.name: op for op in _PAGE.uses}
+_STEPS["log_softmax"] = replace(OPS["log_softmax"], vjp=_by_logsumexp)
+BY_LOGSUMEXP = Form(
+    "exp(x - logsumexp)",
+    vjp=composite(
+        _PAGE.name, _PAGE.type_rule, program, tuple(_STEPS.values()), index_inputs=(1,)
+    ).vjp,
+)
+"""Where all logits are large, what rounding takes of the logsumexp is large in the exponent."""
+
+
+@right(
+    "cross_entropy vjp",
+    "non-finite",
+    source="kernels that keep one logsumexp for each row",
+    contract={"forms": (BY_LOGSUMEXP,)},
+)
 @by_rows("cross_entropy")
 def probability_by_logsumexp(
     g: Tensor, x: Tensor, labels: Tensor, **call: Any
 ) -> tuple[Tensor, None]:
-    """The probability is exp(x - logsumexp), which is 0 beside an infinite logit."""
+    """The probability is exp(x - logsumexp), and is declared to be: 0 beside an infinite logit."""
     wide = x.double()
     probability = torch.exp(wide - torch.logsumexp(wide, 1, keepdim=True)).to(x.dtype)
     return _less_label(probability, g, labels, **call), None

@@ -41,7 +41,7 @@ MOST_STEPS = 16
 
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding
-    from equivalence.budgets.oracle import World
+    from equivalence.budgets.lifting.worlds import World
     from equivalence.cases.declared.inside import Inside
     from equivalence.worlds.contract import Contract
 

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from equivalence.budgets.judge import fraction_of
-from equivalence.budgets.oracle import lift_one
+from equivalence.budgets.lifting.worlds import lift_one
 from equivalence.budgets.violation import Violation, check_bits, check_equal
 from equivalence.sessions.stateful.base import Base, Seed, statement
 from equivalence.sessions.stateful.model import Dense, Sparse

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from equivalence.budgets.ledger import Ledger
-from equivalence.budgets.oracle import lift_one
+from equivalence.budgets.lifting.worlds import lift_one
 from equivalence.budgets.violation import Violation
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.contract import FP32, Contract

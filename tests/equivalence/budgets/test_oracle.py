@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,10 +11,13 @@ import torch
 
 from equivalence.backends import declared
 from equivalence.budgets.judge import judge_tensor
-from equivalence.budgets.oracle import expected_jvp, expected_value, expected_vjp, lift_one, store
+from equivalence.budgets.lifting.worlds import lift_one, store
+from equivalence.budgets.oracle import expected_jvp, expected_value, expected_vjp
 from equivalence.budgets.outcome import Outcome
+from equivalence.registry import OPS
 from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.contract import FP32, Contract
+from equivalence.worlds.contract import FP32, Contract, Form
+from spec.op import AnyTensor
 
 TORCH = declared("torch")
 REGIMES = [(1.0, 0.0), (1.0, 1e3), (1e-2, 0.0), (1e-3, 1.0)]
@@ -218,6 +221,49 @@ def test_a_composite_may_give_what_it_tends_to_beside_an_infinite_input() -> Non
     assert judge_tensor(torch.tensor([[math.nan, -1.0, 0.0]]), nan).failed
     distance = expected_vjp("mse_loss", [x, torch.zeros(1, 3)], {}, [torch.tensor(1.0)], STABLE)[0]
     assert judge_tensor(torch.tensor([[2.0**90, 2 / 3, 4 / 3]]), distance).failed
+
+
+def test_a_gradient_keeps_what_it_tends_to_where_another_row_spoils_the_sum() -> None:
+    """The NaN of a sum may reach every row, and need not: each row is beside its own infinity."""
+    x, labels = torch.tensor([[0.1, math.inf], [math.nan, 2.0]]), torch.tensor([1, 0])
+    for reduction, g in (("sum", 1.0), ("mean", 2.0)):
+        call = {"reduction": reduction}
+        seed = torch.tensor(g)
+        expected = expected_vjp("cross_entropy", [x, labels], call, [seed], STABLE)[0]
+        for right in ([0.0, 0.0], [0.0, math.nan], [math.nan] * 2):
+            assert not judge_tensor(torch.tensor([right, [math.nan] * 2]), expected).failed
+        for wrong in ([1.0, 0.0], [0.0, -1.0]):
+            assert judge_tensor(torch.tensor([wrong, [math.nan] * 2]), expected).failed
+        assert judge_tensor(torch.tensor([[0.0, 0.0], [0.0, math.nan]]), expected).failed
+
+
+def test_a_form_takes_nothing_away_beside_an_infinite_input() -> None:
+    """By its logsumexp a softmax says nothing of large logits; what the page tends to is known."""
+
+    def by_logsumexp(x: AnyTensor, *, axis: int = -1) -> AnyTensor:
+        total = OPS["logsumexp"].value(x, axes=(axis,), keepdims=True)
+        wide = OPS["broadcast_to"].value(total, shape=x.shape)
+        powers: AnyTensor = OPS["exp"].value(OPS["sub"].value(x, wide))
+        return powers
+
+    def back(inputs: Sequence[AnyTensor], g: AnyTensor, *, axis: int = -1) -> tuple[AnyTensor]:
+        p = by_logsumexp(*inputs, axis=axis)
+        pulled = OPS["mul"].value(p, g)
+        total = OPS["sum"].value(pulled, axes=(axis,), keepdims=True)
+        wide = OPS["broadcast_to"].value(total, shape=p.shape)
+        return (OPS["sub"].value(pulled, OPS["mul"].value(p, wide)),)
+
+    x, g = torch.tensor([[math.inf, 1.0, 2.0]]), torch.tensor([[3.0, 0.0, 0.0]])
+    for forms in ((), (Form("exp(x - logsumexp)", by_logsumexp, back),)):
+        contract = replace(STABLE, forms=forms)
+        value = expected_value("softmax", [x], {"axis": 1}, contract)
+        (dx,) = expected_vjp("softmax", [x], {"axis": 1}, [g], contract)
+        for right in ([math.nan] * 3, [1.0, 0.0, 0.0]):
+            assert not judge_tensor(torch.tensor([right]), value).failed
+        assert judge_tensor(torch.tensor([[0.5, 0.5, 0.0]]), value).failed
+        for right in ([math.nan] * 3, [0.0] * 3):
+            assert not judge_tensor(torch.tensor([right]), dx).failed
+        assert judge_tensor(torch.tensor([[1.0, 0.0, 0.0]]), dx).failed
 
 
 def test_what_depends_on_an_infinite_tangent_may_be_anything_that_is_not_finite() -> None:

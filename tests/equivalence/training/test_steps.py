@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import fast
 from equivalence.backends import declared
-from equivalence.budgets.oracle import lift_one
+from equivalence.budgets.lifting.worlds import lift_one
 from equivalence.cli import main
 from equivalence.measure.call import compare
 from equivalence.measure.reference import expected_step

@@ -32,17 +32,24 @@ def or_limits(found: Results, beside: Callable[[float], Results], line: Line) ->
     """Let results that are not finite beside infinite inputs be what they tend to, too.
 
     beside gives the results where a large number stands for the infinities. A result tends to what
-    two such numbers allow. It stays as it is where these differ, or where a NaN among the inputs
-    made it.
+    two such numbers allow, whether or not it may be NaN besides, as a gradient may that is pulled
+    back from a sum with a NaN elsewhere. It stays as it is where these differ, or where a NaN among
+    the inputs made it.
     """
 
     def may_tend(x: Bounded | SpecialValues) -> TypeGuard[SpecialValues]:
         return not isinstance(x, Bounded) and x.finite is None and x.kinds != NOT_A_NUMBER
 
-    def joined(x: Bounded | SpecialValues, one: Any, other: Any) -> Bounded | SpecialValues:
+    def number(x: Bounded | SpecialValues) -> Bounded | None:
+        if isinstance(x, Bounded):
+            return x
+        return x.finite if x.kinds == NOT_A_NUMBER else None
+
+    def joined(x: Bounded | SpecialValues, near: Any, far: Any) -> Bounded | SpecialValues:
         if not may_tend(x):
             return x
-        if not (isinstance(one, Bounded) and isinstance(other, Bounded)):
+        one, other = number(near), number(far)
+        if one is None or other is None:
             return x
         settled = one.w == other.w or (one.w.contains(other.v) and other.w.contains(one.v))
         return SpecialValues(line, x.kinds, one) if settled else x
