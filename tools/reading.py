@@ -1,7 +1,9 @@
 """Sees which files of a tree a command opens, and so what its outcome can depend on.
 
 The kernel tells (inotify), whichever process opens a file, and whatever it is written in. Compiled
-bytecode would hide a source, so each command begins without any.
+bytecode would hide a source, so each command begins without any. Another process that reads the
+tree meanwhile, such as a search or `git status`, counts as well: what it opens makes the outcome
+depend on more files than it does, and never on fewer.
 """
 
 from __future__ import annotations

@@ -269,11 +269,10 @@ def judge_arrays(got: TorchTensor, expected: Allowed) -> Outcome:
     flat = np.where(free, -1.0, found).reshape(-1)
     place = int(np.argmax(np.where(np.isnan(flat), np.inf, flat)))
     worst = float(flat[place])
-    told: dict[str, Any] = {
-        "differing": bool(np.ptp(expected.v[~free]) > 0), "wide": wide(expected)
-    }  # fmt: skip
+    differing = bool(np.ptp(expected.v[~free]) > 0)
+    outcome = Outcome(worst, judged, open_, differing=differing, wide=wide(expected))
     if worst <= 1.0:
-        return Outcome(worst, judged, open_, **told)
+        return outcome
 
     def element(k: int) -> tuple[str, str, str]:
         got, exact, budget = (
@@ -288,7 +287,7 @@ def judge_arrays(got: TorchTensor, expected: Allowed) -> Outcome:
         replace(over_budget(element(k), float(flat[k]), expected.dtype), count=count)
         for k, count in _worst_of_each_kind(values, expected, flat)
     )
-    return Outcome(worst, judged, open_, detail, over=over, wrong=(wrong,), **told)
+    return replace(outcome, detail=detail, over=over, wrong=(wrong,))
 
 
 def _worst_of_each_kind(
