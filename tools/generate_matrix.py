@@ -42,7 +42,8 @@ The suite was run {runs}.
 This file is generated (`python -m tools.generate_matrix`) from what those runs wrote.
 
 The other columns are checks that people use, with the tolerances that they type
-(`population/rivals/policies.py`):
+(`population/rivals/policies.py`). What torch has not, or draws or iterates otherwise than the page,
+such as Lion and Muon, is compared with `fast` there:
 
 {policies}
 

@@ -4,12 +4,14 @@ This is the one file in which tolerances stand (the house rule names it): they a
 are quoted, so that the matrix can say what each of them sees of the same population.
 Each policy says whether it accepts a member in one direction and dtype, or None where it does not
 apply.
-A member that raises is not accepted.
+A member that raises is not accepted. A call that the reference refuses is none: nobody could have
+compared anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -18,10 +20,11 @@ from torch import Tensor
 from equivalence.backends.fast.providers import FastAten
 from equivalence.backends.torch.backend import OPS as TORCH_OPS
 from equivalence.backends.torch.backend import TorchBackend
+from equivalence.backends.torch.optim import offered
 from equivalence.cases.call import TORCH
 from population.judged.member import MemberBackend
 from population.record import Member
-from population.rivals.samples import SIZES, Sampler, hyper
+from population.rivals.samples import Sampler, hyper
 from spec.ops import OPS
 
 Policy = Callable[[Member, str, str], bool | None]
@@ -40,20 +43,25 @@ SHAPES = 20
 STEPS = 3
 """How many steps an optimizer is taken through."""
 
+ITERATED_OTHERWISE = frozenset({"muon"})
+"""Optimizers of torch that compute another step than the page: Muon, which iterates in bfloat16."""
+
 GRADCHECKED = (4, 5)
 """The rows and columns that finite differences are taken of: they cost a call per entry."""
 
 
 def default_closeness(member: Member, direction: str, dtype: str) -> bool | None:
     """One call, compared with torch by torch.testing.assert_close and its defaults."""
-    pairs = _pairs(member, direction, Sampler(0, TORCH[dtype]))
-    return all(_close(*pair) for pair in pairs)
+    drawn = _drawn(member, direction, [Sampler(0, TORCH[dtype])])
+    return all(_close(*pair) for pairs in drawn for pair in pairs) if drawn else None
 
 
 def kernelbench(member: Member, direction: str, dtype: str) -> bool | None:
     """Five calls of one shape, compared with torch by allclose at 1e-4 (fp32) or 1e-2 (16 bits)."""
     bound = KERNELBENCH[dtype]
-    drawn = [_pairs(member, direction, Sampler(seed, TORCH[dtype])) for seed in range(SEEDS)]
+    drawn = _drawn(member, direction, [Sampler(seed, TORCH[dtype]) for seed in range(SEEDS)])
+    if not drawn:
+        return None
     return all(
         got.shape == due.shape and torch.allclose(got, due, rtol=bound, atol=bound)
         for pairs in drawn
@@ -64,7 +72,9 @@ def kernelbench(member: Member, direction: str, dtype: str) -> bool | None:
 def fuzzed(member: Member, direction: str, dtype: str) -> bool | None:
     """Twenty fuzzed shapes, compared with torch in fp64 by assert_close's tolerances."""
     samplers = [Sampler(seed, TORCH[dtype], None) for seed in range(SHAPES)]
-    drawn = [_pairs(member, direction, sampler, torch.float64) for sampler in samplers]
+    drawn = _drawn(member, direction, samplers, torch.float64)
+    if not drawn:
+        return None
     return all(_close(got, due.to(got.dtype)) for pairs in drawn for got, due in pairs)
 
 
@@ -75,7 +85,8 @@ def gradcheck(member: Member, direction: str, dtype: str) -> bool | None:
     sampler = Sampler(0, torch.float64, GRADCHECKED)
     inputs, attrs = sampler.call(member.of)
     backend = MemberBackend(member)
-    real = [k for k in range(len(inputs)) if k not in OPS[member.of].index_inputs]
+    page = OPS[member.of]
+    real = [k for k in range(len(inputs)) if k not in (*page.index_inputs, *page.buffers)]
     results = reference(member.of, inputs, attrs)
     if any(result.dtype != torch.float64 for result in results):
         return None
@@ -90,6 +101,7 @@ def gradcheck(member: Member, direction: str, dtype: str) -> bool | None:
         def forward(ctx: Any, *given: Tensor) -> Tensor | tuple[Tensor, ...]:
             ctx.given = given
             made = reference(member.of, given, attrs)
+            ctx.mark_non_differentiable(*made[len(made) - len(page.buffers) :])
             return made[0] if len(made) == 1 else tuple(made)
 
         @staticmethod
@@ -111,9 +123,16 @@ POLICIES: dict[str, Policy] = {
 """The policies by the names that the matrix has for them."""
 
 
+class NoCall(Exception):
+    """The reference refuses what was drawn."""
+
+
 def reference(op: str, inputs: Sequence[Tensor], attrs: Any) -> list[Tensor]:
-    """Compute the results that everybody compares with."""
-    return _listed(_judge(op).value(op, inputs, attrs))
+    """Compute the results that everybody compares with, or raise NoCall."""
+    try:
+        return _listed(_judge(op).value(op, inputs, attrs))
+    except Exception as error:
+        raise NoCall(f"{op} is not called so: {error}") from error
 
 
 def _listed(found: Any) -> list[Tensor]:
@@ -137,6 +156,8 @@ def _asked(policy: Policy, member: Member, direction: str, dtype: str) -> bool |
     """Ask a policy; a member that raises is refused by every one."""
     try:
         return policy(member, direction, dtype)
+    except NoCall:
+        return None
     except Exception:
         return False
 
@@ -147,6 +168,20 @@ def _close(got: Tensor, due: Tensor) -> bool:
     except AssertionError:
         return False
     return True
+
+
+def _drawn(
+    member: Member,
+    direction: str,
+    samplers: Iterable[Sampler],
+    wide: torch.dtype | None = None,
+) -> list[Iterable[Pair]]:
+    """Run a member and the reference on the drawn calls that the reference takes."""
+    found = []
+    for sampler in samplers:
+        with suppress(NoCall):
+            found.append(_pairs(member, direction, sampler, wide))
+    return found
 
 
 def _pairs(
@@ -174,17 +209,18 @@ def _widened(x: Tensor, wide: torch.dtype | None) -> Tensor:
     return x.to(wide) if wide is not None and x.is_floating_point() else x
 
 
-def _judge(op: str) -> Any:
-    """Return torch, or `fast` for what torch draws otherwise."""
-    return TorchBackend() if op in TORCH_OPS else FastAten()
+def _judge(name: str) -> Any:
+    """Return torch, or `fast` for what torch has not, or draws or iterates otherwise."""
+    known = name in TORCH_OPS or name in offered().keys() - ITERATED_OTHERWISE
+    return TorchBackend() if known else FastAten()
 
 
 def _updates(backend: MemberBackend, sampler: Sampler, wide: torch.dtype) -> list[Pair]:
     """Take some steps on two parameters, and compare the parameters."""
     name = backend.member.of
-    params = [sampler.normal(*SIZES), sampler.normal(sampler.columns)]
+    params = sampler.parameters(name)
     handle = backend.optimizer(name, params, hyper(name))
-    other = TorchBackend().optimizer(name, [p.to(wide) for p in params], hyper(name))
+    other = _judge(name).optimizer(name, [p.to(wide) for p in params], hyper(name))
     for _ in range(STEPS):
         grads = [sampler.normal(*p.shape) for p in params]
         handle.step(grads)

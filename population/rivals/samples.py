@@ -61,6 +61,11 @@ class Sampler:
         """Draw a matrix of normal numbers."""
         return self.normal(self.rows, self.columns)
 
+    def parameters(self, optimizer: str) -> list[Tensor]:
+        """Draw a matrix and a vector, or two matrices where an optimizer takes nothing else."""
+        tall = (self.rows,) if OPTIMIZERS[optimizer].matrices else ()
+        return [self.normal(*SIZES), self.normal(self.columns, *tall)]
+
     def entries(self, op: Op, k: int) -> Tensor:
         """Draw the matrix of one input."""
         if k in op.mask_inputs:

@@ -12,7 +12,7 @@ from equivalence.cases.call import TORCH
 from population.judged.member import MemberBackend
 from population.record import SESSION, Member, right, wrong
 from population.registry import chosen, everyone, named, reported
-from population.rivals.policies import accepts, reference
+from population.rivals.policies import POLICIES, SHAPES, accepts, reference
 from population.rivals.samples import Sampler, hyper
 from spec.ops import tanh
 
@@ -116,6 +116,23 @@ def test_rivals_say_what_they_see() -> None:
     ]
     assert [accepts(policy, doubled) for policy in ("assert_close", "gradcheck")] == [False, False]
     assert accepts("assert_close", Raises) is False, "who raises is accepted by nobody"
+
+
+def test_rivals_ask_only_what_their_reference_takes() -> None:
+    """Torch's Muon takes no vector, and batch_norm no single row; what it keeps has no gradient."""
+    rows = [Sampler(seed, torch.float32, None).rows for seed in range(SHAPES)]
+    assert 1 in rows
+    member = named("batch_norm: of channels in double")
+    assert {policy: accepts(policy, member) for policy in POLICIES} == dict.fromkeys(POLICIES, True)
+    assert accepts("assert_close", named("muon: blended by lerp")) is True
+    assert accepts("assert_close", named("lion: decay in the direction")) is True, (
+        "torch has no Lion"
+    )
+
+
+def test_rivals_see_what_is_wrong_with_them() -> None:
+    assert accepts("assert_close", named("muon: cubic at the end")) is False
+    assert accepts("gradcheck", named("batch_norm: mean of the cotangent dropped")) is False
 
 
 def test_a_member_refuses_what_the_page_refuses() -> None:
