@@ -166,7 +166,8 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         """
         tape = self._tape
         identity = self._own(ref, "backward_dense")
-        tape.check_versions(identity)
+        if self.store.overwritten:
+            tape.check_versions(identity)
         start = start_at(identity, tape.values[identity], seed, self._one)
         return DenseGrads(self.store, tape, backward_dense(tape, identity, start))
 
