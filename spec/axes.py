@@ -146,9 +146,19 @@ def kept_index(index: Shape, kept: Axes, keepdims: bool) -> Shape:
 
 def fibre(index: Shape, rank: int, kept: Axes, gone: Axes, keepdims: bool) -> Callable[..., Shape]:
     """Return the map from reduced indices to input indices below one index of the result."""
+    # Most reductions are along all axes or one.
+    if not kept:
+        return lambda *inner: inner
     whole: list[Extent] = [0] * rank
     for position, axis in enumerate(kept):
         whole[axis] = index[axis] if keepdims else index[position]
+    if len(gone) == 1:
+        before, behind = tuple(whole[: gone[0]]), tuple(whole[gone[0] + 1 :])
+
+        def through(k: Extent) -> Shape:
+            return (*before, k, *behind)
+
+        return through
 
     def below(*inner: Extent) -> Shape:
         full = list(whole)

@@ -65,9 +65,6 @@ class OpenFunction:
 
     def rule_for(self, kind: type) -> Callable[..., Any]:
         """Find the rule for a type or its nearest base class; TypeError if there is none."""
-        rule = self.rules.get(kind)
-        if rule is not None:
-            return rule
         for base in kind.__mro__:
             if base in self.rules:
                 return self.rules[base]
@@ -90,20 +87,20 @@ class Unary(OpenFunction):
 
     def __call__(self, x: A, /) -> A:
         """Apply the rule of x's world."""
-        return cast("A", self.rule_for(type(x))(x))
-
-
-def _world(x: object, y: object) -> type:
-    """Name the world of a pair: constants take the world of the other operand."""
-    return type(y) if type(x) in CONSTANTS else type(x)
+        rule = self.rules.get(type(x)) or self.rule_for(type(x))
+        result: A = rule(x)
+        return result
 
 
 class Binary(OpenFunction):
-    """An open function of two scalars, one of which may be an exact constant."""
+    """An open function of two scalars; an exact constant takes the world of the other operand."""
 
     def __call__(self, x: A, y: A, /) -> A:
         """Apply the rule of the pair's world."""
-        return cast("A", self.rule_for(_world(x, y))(x, y))
+        world = type(y) if type(x) in CONSTANTS else type(x)
+        rule = self.rules.get(world) or self.rule_for(world)
+        result: A = rule(x, y)
+        return result
 
 
 class Question(OpenFunction):
@@ -111,7 +108,9 @@ class Question(OpenFunction):
 
     def __call__(self, x: object, y: object = 0, /) -> Any:
         """Apply the rule of the pair's world; the second operand defaults to the constant 0."""
-        return self.rule_for(_world(x, y))(x, y)
+        world = type(y) if type(x) in CONSTANTS else type(x)
+        rule = self.rules.get(world) or self.rule_for(world)
+        return rule(x, y)
 
 
 class Choice(OpenFunction):
@@ -119,7 +118,9 @@ class Choice(OpenFunction):
 
     def __call__(self, truth: object, x: A, y: A, /) -> A:
         """Return x where truth holds and y where it does not; dispatches on the truth."""
-        return cast("A", self.rule_for(type(truth))(truth, x, y))
+        rule = self.rules.get(type(truth)) or self.rule_for(type(truth))
+        result: A = rule(truth, x, y)
+        return result
 
 
 class Fold(OpenFunction):

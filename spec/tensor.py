@@ -108,7 +108,9 @@ class Tensor(Generic[A, *Dims]):
 
     def __getitem__(self, index: Any) -> A:
         """Return one entry; the index has as many components as there are axes."""
-        position: Any = index if _is_index(index) else (index,)
+        position: Any = index
+        if not isinstance(index, tuple):
+            position = (index,)
         shape: Any = self.shape
         if self._data is None:
             return cast("Callable[..., A]", self._rule)(*position)
