@@ -206,7 +206,9 @@ scalar.lift.register(Bounded)(lambda like, value: constant(like.arithmetic, valu
 def _all_bounded(*rows: Sequence[Any]) -> tuple[Arithmetic, list[list[Bounded]]]:
     """Turn the constants among the terms into Bounded; at least one term is one already."""
     one = next(term for row in rows for term in row if type(term) is Bounded)
-    return one.arithmetic, [[meet(one, term) for term in row] for row in rows]
+    return one.arithmetic, [
+        [term if type(term) is Bounded else meet(one, term) for term in row] for row in rows
+    ]
 
 
 @scalar.sum_terms.register(Bounded)
@@ -217,7 +219,7 @@ def _sum_terms(terms: Sequence[Any]) -> Bounded:
     some = [term for term in row if term.depth or not term.v.is_zero()]
     if len(some) <= 1:
         return some[0] if some else row[0]
-    depth = 1 + max(term.depth for term in row)
+    depth = 1 + max([term.depth for term in row])
     values = [term.v for term in row]
     results = values if depth == 1 else [term.w for term in row]
     return _total(arithmetic, values, results, len(some), depth, False)
@@ -228,7 +230,7 @@ def _dot_terms(left: Sequence[Any], right: Sequence[Any]) -> Bounded:
     arithmetic, (one, two) = _all_bounded(left, right)
     if arithmetic.reads:
         one, two = list(map(read, one)), list(map(read, two))
-    depth = 1 + max(term.depth for term in one + two)
+    depth = 1 + max([term.depth for term in one + two])
     values = list(map(operator.mul, [a.v for a in one], [b.v for b in two]))
     a, b = [term.w for term in one], [term.w for term in two]
     if arithmetic.dot_reader is not None:

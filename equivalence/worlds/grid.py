@@ -39,7 +39,8 @@ class Range:
 
     def contains(self, w: Arb) -> bool:
         """Whether all numbers of a ball are within."""
-        return bool(self._inner.contains(w) or (w <= self._top and w >= self._lowest))
+        inside: bool = self._inner.contains(w) or (w <= self._top and w >= self._lowest)
+        return inside
 
 
 class Grid:

@@ -82,7 +82,8 @@ class Bounded:
     @property
     def unconstrained(self) -> bool:
         """Whether the contract says nothing about this scalar."""
-        return not self.ball.is_finite()
+        w = self.w if self.depth >= GENERIC else self.strict
+        return not w.is_finite()
 
     def under(self, arithmetic: Arithmetic) -> Bounded:
         """Return the same number under another contract."""

@@ -29,7 +29,7 @@ from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import NAN, Arb
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import FP64, Contract
-from equivalence.worlds.grid import ONE
+from equivalence.worlds.grid import ONE, Range
 from equivalence.worlds.kinds import (
     ANYTHING,
     INFINITE,
@@ -48,7 +48,7 @@ from spec import scalar
 class Line:
     """The extended real line of a contract: its arithmetic, and where its formats end."""
 
-    __slots__ = ("arithmetic", "constants", "left", "overflows", "steps", "store", "zero")
+    __slots__ = ("arithmetic", "constants", "left", "overflows", "range", "steps", "store", "zero")
 
     def __init__(self, contract: Contract, overflows: bool = True) -> None:
         """Compile the contract with a wide range, and remember the narrow one.
@@ -58,6 +58,7 @@ class Line:
         """
         self.overflows, self.left = overflows, False
         self.steps = Steps.of(contract)
+        self.range = Range(self.steps.largest)
         self.arithmetic = Arithmetic(contract, self.steps.widened())
         self.store = self.steps.last.format.max_finite
         self.constants: dict[Any, SpecialValues] = {}
@@ -115,6 +116,8 @@ class Line:
         Nearest says that it is rounded once, to nearest.
         """
         if not x.unconstrained:
+            if self.range.contains(x.w):
+                return SpecialValues(self, 0, x)
             found = self.within(x, self.steps.largest)
             if found.kinds and nearest:
                 found.kinds &= beyond(ball(), self.steps.turning)
@@ -240,11 +243,11 @@ def joined(x: SpecialValues, y: SpecialValues) -> SpecialValues:
 def added(x: SpecialValues, y: SpecialValues) -> SpecialValues:
     """Add two sets: opposite infinities have no sum, and others absorb what is finite."""
     line, either, both = x.line, x.kinds | y.kinds, x.kinds & y.kinds
-    if x.lost or y.lost:
-        return line.of(NOT_A_NUMBER)
     if not either:
         a, b = bounded_of(x), bounded_of(y)
         return line.settled(a + b, lambda: a.w + b.w, nearest=True)
+    if x.lost or y.lost:
+        return line.of(NOT_A_NUMBER)
     kinds = both & INFINITE | either & NANS
     if (x.kinds & PLUS and y.kinds & MINUS) or (x.kinds & MINUS and y.kinds & PLUS):
         kinds |= UNDEFINED
@@ -271,18 +274,25 @@ def read_of(x: SpecialValues) -> Arb:
 def multiplied(x: SpecialValues, y: SpecialValues) -> SpecialValues:
     """Multiply two sets: infinity times 0 has no value."""
     line = x.line
+    if not (x.kinds | y.kinds):
+        found = _finite_product(x, y)
+        found.beside = x.beside + y.beside
+        return found
     if x.lost or y.lost:
         return line.of(NOT_A_NUMBER)
     kinds = (x.kinds | y.kinds) & NANS
-    if x.kinds | y.kinds:
-        kinds |= infinite_times(x.kinds, y) | infinite_times(y.kinds, x)
+    kinds |= infinite_times(x.kinds, y) | infinite_times(y.kinds, x)
     beside = met(x, y.finite) + met(y, x.finite)
     kinds |= line.in_another_order(kinds, beside)
     if x.finite is None or y.finite is None:
         return SpecialValues(line, kinds, None, beside)
-    a, b = x.finite, y.finite
-    found = line.settled(a * b, lambda: a.w * b.w, nearest=True)
+    found = _finite_product(x, y)
     return SpecialValues(line, kinds | found.kinds, found.finite, beside)
+
+
+def _finite_product(x: SpecialValues, y: SpecialValues) -> SpecialValues:
+    a, b = bounded_of(x), bounded_of(y)
+    return x.line.settled(a * b, lambda: a.w * b.w, nearest=True)
 
 
 def met(x: SpecialValues, factor: Bounded | Arb | None) -> tuple[Arb, ...]:

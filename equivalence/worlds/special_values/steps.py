@@ -63,6 +63,11 @@ def lifted(line: Line, *values: float) -> list[SpecialValues]:
 def _divide(first: Any, second: Any) -> SpecialValues:
     x, y = pair(first, second)
     line = x.line
+    if not (x.kinds | y.kinds):
+        quotient = _finite_quotient(line, x, y)
+        quotient.beside = x.beside or quotient.beside
+        quotient.kinds |= line.in_another_order(quotient.kinds, quotient.beside)
+        return quotient
     if x.lost or y.lost:
         return line.of(NOT_A_NUMBER)
     kinds = (x.kinds | y.kinds) & NANS
@@ -77,15 +82,17 @@ def _divide(first: Any, second: Any) -> SpecialValues:
         parts.append(_finite_quotient(line, x, y))
     found = _gathered(line, kinds, parts)
     if y.finite is not None and not y.kinds:
-        found.beside = met(x, _inverse(y)) or next((p.beside for p in parts if p.beside), ())
+        found.beside = _met_by_division(x, y) or next((p.beside for p in parts if p.beside), ())
         found.kinds |= line.in_another_order(found.kinds, found.beside)
     return found
 
 
-def _inverse(y: SpecialValues) -> Arb | None:
-    """Return by what a division by finite numbers multiplies; None where 0 is among them."""
+def _met_by_division(x: SpecialValues, y: SpecialValues) -> tuple[Arb, ...]:
+    """Return the finite factors that infinities have met after a division by finite numbers."""
+    if not x.kinds & INFINITE:
+        return x.beside
     w = read_of(y)
-    return ONE / w if w.is_finite() and not w.contains(0) else None
+    return met(x, ONE / w if w.is_finite() and not w.contains(0) else None)
 
 
 def _gathered(line: Line, kinds: int, parts: Sequence[SpecialValues]) -> SpecialValues:
@@ -168,6 +175,9 @@ def _function(
         return line.of(at[0]) if isinstance(at, tuple) else line.special(at)
 
     def rule(x: SpecialValues) -> SpecialValues:
+        if not x.kinds:
+            a = bounded_of(x)
+            return x.line.settled(function(a), lambda: ball(read_of(x)))
         line, parts = (
             x.line,
             [
@@ -177,8 +187,7 @@ def _function(
             ],
         )
         if x.finite is not None:
-            a = x.finite
-            parts.append(line.settled(function(a), lambda: ball(read_of(x))))
+            parts.append(line.settled(function(x.finite), lambda: ball(read_of(x))))
         return _gathered(line, x.kinds & NANS, parts)
 
     return rule
@@ -335,6 +344,8 @@ def _growth(line: Line, roundings: int) -> Arb:
 
 def _reached(line: Line, balls: Sequence[Arb], growth: Arb) -> int:
     """Say towards which sides partial sums may overflow."""
+    if not beyond(sum(map(abs, balls), ZERO) * growth, line.steps.largest_sum):
+        return 0  # not even if all terms had one sign
     kinds = 0
     for kind, sign in ((PLUS, 1), (MINUS, -1)):
         size = ZERO
