@@ -327,8 +327,8 @@ class Design:
         return None
 
     def _named(self, chosen: Mapping[int, int]) -> dict[str, Any]:
-        """Return chosen levels by the names of their factors, in the order of the factors."""
-        return {self._names[k]: self._levels[k][chosen[k]] for k in sorted(chosen)}
+        """Return chosen levels by the names of their factors."""
+        return {self._names[k]: self._levels[k][level] for k, level in chosen.items()}
 
     def _take(self, row: list[int]) -> None:
         self._rows.append(row)

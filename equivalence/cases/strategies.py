@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, reject, seed, settings
@@ -29,11 +30,15 @@ from equivalence.draws import reproducible
 from equivalence.registry import OPS
 
 
+@cache
 def recipes(among: tuple[str, ...]) -> st.SearchStrategy[Recipe]:
     """Draw a recipe for one tensor from the regimes that suit it."""
     return st.builds(
         Recipe, st.sampled_from(among), st.integers(0, 2**16 - 1), st.sampled_from(LAYOUTS)
     )
+
+
+_CALLING = st.sampled_from(("alone", *CALLING_PATTERNS))
 
 
 @st.composite
@@ -71,7 +76,7 @@ def case_specs(
     if inside is not None:
         laid = inside.laid(case)
         case = reject() if laid is None else laid
-    calling = draw(st.sampled_from(("alone", *CALLING_PATTERNS)))
+    calling = draw(_CALLING)
     return replace(case, calling=calling) if allows(case, calling) else case
 
 

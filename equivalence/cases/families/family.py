@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -90,8 +90,7 @@ class Sampler(Protocol):
         """Draw a matrix for one input of an op, away from the edge of its domain."""
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """A call that a design has chosen so far: its structure, and some levels of its recipes."""
 
     op: Op

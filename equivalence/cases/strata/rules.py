@@ -71,6 +71,7 @@ class Rules:
         self.inside = inside
         self.family = family_of(op)
         self.structure = tuple(self.family.factors(self.op))
+        self._own = frozenset(self.structure)
         self._by_rules = by_rules(*self.family.rules)
         self._calls: dict[tuple[Any, ...], tuple[Signature, tuple[Shape, ...]] | None] = {}
 
@@ -78,10 +79,7 @@ class Rules:
         """Say whether levels may meet."""
         if not self._finished(levels):
             return self._by_rules({"direction": self.direction, **levels})
-        call = self._call(levels)
-        if call is None or not all(rule(call) for rule in RULES):
-            return False
-        return self.inside is None or taken(self.inside, call)
+        return self._taken(levels) is not None
 
     def structures(self) -> list[dict[str, Any]]:
         """Return the family's own levels of which a call may be taken, or some of them."""
@@ -92,10 +90,10 @@ class Rules:
 
     def shown(self, levels: Levels) -> bool:
         """Say whether levels may meet, and whether their call can show a mistake."""
-        if not self.allowed(levels):
-            return False
-        call = self._call(levels) if self._finished(levels) else None
-        return call is None or all(rule(call) for rule in (*SIGHT, *self.family.shows))
+        if not self._finished(levels):
+            return self.allowed(levels)
+        call = self._taken(levels)
+        return call is not None and all(rule(call) for rule in (*SIGHT, *self.family.shows))
 
     def cost(self, levels: Levels) -> float:
         """Return the cost of a case in entries."""
@@ -104,11 +102,18 @@ class Rules:
 
     def _finished(self, levels: Levels) -> bool:
         """Say whether the levels make a call."""
-        return all(name in levels for name in self.structure)
+        return levels.keys() >= self._own
+
+    def _taken(self, levels: Levels) -> Call | None:
+        """Return the call of some levels. It is None if they may not meet."""
+        call = self._call(levels)
+        if call is None or not all(rule(call) for rule in RULES):
+            return None
+        return call if self.inside is None or taken(self.inside, call) else None
 
     def _call(self, levels: Levels) -> Call | None:
         """Return the call of some levels. It is None if a rule or the page refuses it."""
-        key = tuple(levels[name] for name in self.structure)
+        key = tuple([levels[name] for name in self.structure])
         if key not in self._calls:
             self._calls[key] = self._made({"direction": self.direction, **levels})
         known = self._calls[key]

@@ -8,7 +8,7 @@ others are the plainest ones with which the page accepts the call and the call s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -116,7 +116,7 @@ class Wishing:
             if call is None:
                 continue
             full = self._with_recipes(call, wish)
-            if all(rule(replace(call, levels=full)) for rule in (*SEEN, *self.family.shows)):
+            if all(rule(call._replace(levels=full)) for rule in (*SEEN, *self.family.shows)):
                 return full
             first = full if first is None else first
         return first
