@@ -69,6 +69,8 @@ def is_plain(what: str, found: Any) -> Any:
 def in_memory(found: Tensor) -> Tensor:
     """Return a plain copy of a tensor on the host, row-major, read through its strides."""
     source = found.detach().resolve_neg().resolve_conj()
+    if type(source) is Tensor:
+        return torch.empty(source.size(), dtype=source.dtype).copy_(source)
     storage, place = source.untyped_storage(), source.storage_offset()
     bare = torch.empty(0, dtype=source.dtype, device=source.device)
     bare.set_(storage, place, source.size(), source.stride())
