@@ -5,6 +5,7 @@ functions as accurate as torch's, and the freedom of a program that is as stable
 else a library does (other programs, flushing, steps in storage) is granted to a stranger who names
 the ops for which it is taken over, and the report says so.
 
+>>> from equivalence.backends.libraries import granted
 >>> rule = granted("torch", ops=("bce_with_logits",))
 >>> rule("bce_with_logits", "fp32").granted
 ('torch: forms (1 - t) x - log_sigmoid(x)',)

@@ -16,7 +16,7 @@ from tools.tree import ROOT
 MODULES = sorted(m.name for m in pkgutil.walk_packages(spec.__path__, "spec."))
 
 
-@pytest.mark.parametrize("name", [*MODULES, "equivalence.worlds.opaque"])
+@pytest.mark.parametrize("name", MODULES)
 def test_the_examples_hold(name: str) -> None:
     results = doctest.testmod(importlib.import_module(name))
     assert results.failed == 0

@@ -76,9 +76,9 @@ def same_bits(old: Tensor | None, new: Tensor | None) -> bool:
 
 def _bits(tensor: Tensor) -> Tensor:
     """Return the bytes of a tensor's numbers, with one pattern for every NaN."""
-    numbers = tensor.reshape(-1)
+    numbers = in_memory(tensor).reshape(-1)
     if numbers.is_floating_point():
-        numbers = numbers.masked_fill(numbers.isnan(), float("nan"))
+        numbers.masked_fill_(numbers.isnan(), float("nan"))
     return numbers.view(torch.uint8)
 
 

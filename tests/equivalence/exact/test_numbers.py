@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 from fractions import Fraction
 from math import prod
 
@@ -16,12 +14,6 @@ from equivalence.exact.numbers import MINUS, NAN, PLUS, Number, drawn, over, tra
 from equivalence.exact.residues import GENERATOR, PRIME, Residue, power
 from equivalence.exact.standins import homomorphic, opaque, stood_in
 from spec import scalar
-
-
-@pytest.mark.parametrize("name", ["numbers", "residues", "literals", "standins", "memory"])
-def test_the_examples_hold(name: str) -> None:
-    found = doctest.testmod(importlib.import_module(f"equivalence.exact.{name}"))
-    assert found.attempted and not found.failed
 
 
 def test_degrees_bound_those_of_the_quotient() -> None:
