@@ -71,6 +71,7 @@ def in_memory(found: Tensor) -> Tensor:
     source = found.detach().resolve_neg().resolve_conj()
     if type(source) is Tensor:
         return torch.empty(source.size(), dtype=source.dtype).copy_(source)
+    # A subclass would decide what copy_ reads: a plain tensor reads its storage instead.
     storage, place = source.untyped_storage(), source.storage_offset()
     bare = torch.empty(0, dtype=source.dtype, device=source.device)
     bare.set_(storage, place, source.size(), source.stride())

@@ -43,6 +43,26 @@ CONSTANTS = frozenset({int, bool, Fraction})
 """Types whose values are exact constants of every world."""
 
 
+class _Rules(dict[type, Callable[..., Any]]):
+    """The rules of one open function; a type without its own has that of its nearest base class."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def __missing__(self, kind: type) -> Callable[..., Any]:
+        for base in kind.__mro__:
+            if base in self:
+                return self[base]
+        known = ", ".join(sorted(k.__name__ for k in self)) or "no type"
+        raise TypeError(
+            f"{self.name} has no rule for scalars of type {kind.__name__}; it knows {known}. "
+            f"Register one with spec.scalar.{self.name}.register({kind.__name__})."
+        )
+
+
 class OpenFunction:
     """A function that each world of scalars extends by registering its own rule."""
 
@@ -51,7 +71,7 @@ class OpenFunction:
     def __init__(self, name: str) -> None:
         """Name the function; it starts without rules."""
         self.name = name
-        self.rules: dict[type, Callable[..., Any]] = {}
+        self.rules = _Rules(name)
 
     def register(self, *kinds: type) -> Callable[[Rule], Rule]:
         """Return a decorator that makes a function the rule for scalars of these types."""
@@ -65,14 +85,7 @@ class OpenFunction:
 
     def rule_for(self, kind: type) -> Callable[..., Any]:
         """Find the rule for a type or its nearest base class; TypeError if there is none."""
-        for base in kind.__mro__:
-            if base in self.rules:
-                return self.rules[base]
-        known = ", ".join(sorted(k.__name__ for k in self.rules)) or "no type"
-        raise TypeError(
-            f"{self.name} has no rule for scalars of type {kind.__name__}; it knows {known}. "
-            f"Register one with spec.scalar.{self.name}.register({kind.__name__})."
-        )
+        return self.rules[kind]
 
     def replaced(self, kind: type, rule: Callable[..., Any] | None) -> Callable[..., Any] | None:
         """Set or remove (None) the rule of one type and return the rule it had before."""
@@ -87,8 +100,7 @@ class Unary(OpenFunction):
 
     def __call__(self, x: A, /) -> A:
         """Apply the rule of x's world."""
-        rule = self.rules.get(type(x)) or self.rule_for(type(x))
-        result: A = rule(x)
+        result: A = self.rules[type(x)](x)
         return result
 
 
@@ -97,9 +109,7 @@ class Binary(OpenFunction):
 
     def __call__(self, x: A, y: A, /) -> A:
         """Apply the rule of the pair's world."""
-        world = type(y) if type(x) in CONSTANTS else type(x)
-        rule = self.rules.get(world) or self.rule_for(world)
-        result: A = rule(x, y)
+        result: A = self.rules[_world(x, y)](x, y)
         return result
 
 
@@ -108,9 +118,7 @@ class Question(OpenFunction):
 
     def __call__(self, x: object, y: object = 0, /) -> Any:
         """Apply the rule of the pair's world; the second operand defaults to the constant 0."""
-        world = type(y) if type(x) in CONSTANTS else type(x)
-        rule = self.rules.get(world) or self.rule_for(world)
-        return rule(x, y)
+        return self.rules[_world(x, y)](x, y)
 
 
 class Choice(OpenFunction):
@@ -118,9 +126,12 @@ class Choice(OpenFunction):
 
     def __call__(self, truth: object, x: A, y: A, /) -> A:
         """Return x where truth holds and y where it does not; dispatches on the truth."""
-        rule = self.rules.get(type(truth)) or self.rule_for(type(truth))
-        result: A = rule(truth, x, y)
+        result: A = self.rules[type(truth)](truth, x, y)
         return result
+
+
+def _world(x: object, y: object) -> type:
+    return type(y) if type(x) in CONSTANTS else type(x)
 
 
 class Fold(OpenFunction):

@@ -224,13 +224,13 @@ def is_tensor(x: object) -> TypeGuard[Tensor[Any, *tuple[Any, ...]]]:
 
 def _extents(shape: Any) -> Shape:
     """Return a shape unchanged, or refuse what is none."""
-    if not _is_index(shape):
+    if not _is_shape(shape):
         raise refuse("tensor", "a shape is a tuple of extents; for one, write (2,)", repr(shape))
     return shape
 
 
-def _is_index(index: Any) -> TypeGuard[Shape]:
-    return isinstance(index, tuple)
+def _is_shape(shape: Any) -> TypeGuard[Shape]:
+    return isinstance(shape, tuple)
 
 
 def _nest(shape: tuple[int, ...], data: Sequence[Any]) -> Nested:

@@ -63,11 +63,15 @@ def lifted(line: Line, *values: float) -> list[SpecialValues]:
 def _divide(first: Any, second: Any) -> SpecialValues:
     x, y = pair(first, second)
     line = x.line
-    if not (x.kinds | y.kinds):
-        quotient = _finite_quotient(line, x, y)
-        quotient.beside = x.beside or quotient.beside
-        quotient.kinds |= line.in_another_order(quotient.kinds, quotient.beside)
-        return quotient
+    found = _special_quotient(line, x, y) if x.kinds | y.kinds else _finite_quotient(line, x, y)
+    if y.finite is not None and not y.kinds:
+        found.beside = _met_by_division(x, y) or found.beside
+        found.kinds |= line.in_another_order(found.kinds, found.beside)
+    return found
+
+
+def _special_quotient(line: Line, x: SpecialValues, y: SpecialValues) -> SpecialValues:
+    """Divide where an operand may be special: the union of the quotients of what each may be."""
     if x.lost or y.lost:
         return line.of(NOT_A_NUMBER)
     kinds = (x.kinds | y.kinds) & NANS
@@ -81,9 +85,7 @@ def _divide(first: Any, second: Any) -> SpecialValues:
     if x.finite is not None and y.finite is not None:
         parts.append(_finite_quotient(line, x, y))
     found = _gathered(line, kinds, parts)
-    if y.finite is not None and not y.kinds:
-        found.beside = _met_by_division(x, y) or next((p.beside for p in parts if p.beside), ())
-        found.kinds |= line.in_another_order(found.kinds, found.beside)
+    found.beside = next((part.beside for part in parts if part.beside), ())
     return found
 
 
@@ -174,21 +176,17 @@ def _function(
     def limit(line: Line, at: Any) -> SpecialValues:
         return line.of(at[0]) if isinstance(at, tuple) else line.special(at)
 
+    def of_finite(x: SpecialValues) -> SpecialValues:
+        return x.line.settled(function(bounded_of(x)), lambda: ball(read_of(x)))
+
     def rule(x: SpecialValues) -> SpecialValues:
         if not x.kinds:
-            a = bounded_of(x)
-            return x.line.settled(function(a), lambda: ball(read_of(x)))
-        line, parts = (
-            x.line,
-            [
-                limit(x.line, at)
-                for kind, at in ((PLUS, at_plus), (MINUS, at_minus))
-                if x.kinds & kind
-            ],
-        )
+            return of_finite(x)
+        ends = ((PLUS, at_plus), (MINUS, at_minus))
+        parts = [limit(x.line, at) for kind, at in ends if x.kinds & kind]
         if x.finite is not None:
-            parts.append(line.settled(function(x.finite), lambda: ball(read_of(x))))
-        return _gathered(line, x.kinds & NANS, parts)
+            parts.append(of_finite(x))
+        return _gathered(x.line, x.kinds & NANS, parts)
 
     return rule
 
