@@ -57,7 +57,9 @@ class Lowered:
         self.parents, self.needs = parents, (True,) * len(parents)
         self.owners = {leaf: owner for leaf, owner in tape.leaves.items() if leaf < plan.first}
         self.leaf_bytes = sum(value.nbytes for value in tape.values[len(tape.uses) : plan.first])
-        self.ruled = [k for k in self.results if parents and tape.values[k].is_floating_point()]
+        # A leaf that is a result keeps its own rule: a pass ends there.
+        made = [k for k in self.results if k >= plan.first]
+        self.ruled = [k for k in made if parents and tape.values[k].is_floating_point()]
         self._leaf_rules, self._leaf_names = tape.rules[: plan.first], tape.names[: plan.first]
         self._no_rules = [None] * len(plan.blanks)
         self._constants = [plan.blanks[k - plan.first] for k in self._forward.constants]
