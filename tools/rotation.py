@@ -18,6 +18,7 @@ import json
 import subprocess
 import sys
 from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -49,17 +50,19 @@ def digests(root: Path) -> dict[str, str]:
 
 def chosen(root: Path, turn: int, turns: int = TURNS) -> list[str]:
     """The pages to judge in full, in reading order, if each has its turn in so many."""
-    changed = differing(root, turns)
+    pages = digests(root)
+    changed = _differing(pages, recorded(root), turns)
     return [
-        name
-        for place, name in enumerate(digests(root))
-        if name in changed or place % turns == turn % turns
+        name for place, name in enumerate(pages) if name in changed or place % turns == turn % turns
     ]
 
 
 def differing(root: Path, turns: int = TURNS) -> set[str]:
     """The pages that the last `make full` did not judge as they are; none if they exceed a turn."""
-    judged, pages = recorded(root), digests(root)
+    return _differing(digests(root), recorded(root), turns)
+
+
+def _differing(pages: Mapping[str, str], judged: Mapping[str, str], turns: int) -> set[str]:
     changed = {name for name, digest in pages.items() if judged.get(name) != digest}
     return changed if len(changed) <= len(pages) // turns else set()
 
@@ -90,11 +93,15 @@ def commits(root: Path) -> int:
     return int(done.stdout) if done.returncode == 0 else 0
 
 
-def quickly_compiled(names: list[str]) -> list[str]:
-    """Those of these pages that draw no numbers: Philox's rounds take a compiler many minutes."""
+def compiled(names: Sequence[str], drawing: bool) -> list[str]:
+    """Those of these pages that are compiled: the ops that draw numbers, or those that do not.
+
+    Philox's rounds take a compiler many minutes. The step of an optimizer is compiled with a
+    training's passes alone, and no backend offers it.
+    """
     from fast.ops import OPS
 
-    return [name for name in names if name not in OPS or not OPS[name].random]
+    return [name for name in names if name in OPS and OPS[name].random == drawing]
 
 
 def ops(root: Path) -> list[str]:
@@ -110,8 +117,7 @@ def main(arguments: list[str]) -> int:
         return 0
     names = ops(ROOT) if asked.all else chosen(ROOT, commits(ROOT), asked.turns)
     if asked.compiled or asked.drawing:
-        quick = quickly_compiled(names)
-        names = [name for name in names if (name in quick) == asked.compiled]
+        names = compiled(names, asked.drawing)
     print(*names)
     return 0
 

@@ -151,7 +151,7 @@ def shown(root: Path, step: str) -> bool:
     short = folded((name for name in read if name in before), before)
     entry = {
         "digest": digest(text, short, before),
-        "commit": _commit(root),
+        "commit": commit(root),
         "seconds": round(monotonic() - start),
         "processor": processor(),
         "last": said[-1] if said else "",
@@ -172,9 +172,16 @@ def processor() -> str:
     return next(named, platform.machine())
 
 
-def _commit(root: Path) -> str:
-    """The commit that the tree is of, with a + where files differ from it."""
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--exclude=*"]
+def commit(root: Path) -> str:
+    """The commit that the tree is of, with a + where files differ from it, but for the records."""
+    name = _git(root, "describe", "--always", "--exclude=*")
+    apart = (f":(exclude){path}" for path in (RECORD, JUDGED))
+    differs = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *apart)
+    return f"{name}+" if differs else name
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 

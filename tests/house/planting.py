@@ -71,14 +71,19 @@ class Copy:
         return said
 
     def git(self, *command: str) -> str:
-        """Run git in the copy, by nobody's settings."""
-        environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-        known = ("-c", "user.name=planted", "-c", "user.email=planted@localhost")
-        done = subprocess.run(
-            ["git", *known, *command],
-            cwd=self.root, env=environment, check=True, capture_output=True, text=True,
-        )  # fmt: skip
-        return done.stdout
+        """Run git in the copy."""
+        return git(self.root, *command)
+
+
+def git(root: Path, *command: str) -> str:
+    """Run git in a folder, by nobody's settings."""
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    known = ("-c", "user.name=planted", "-c", "user.email=planted@localhost")
+    done = subprocess.run(
+        ["git", *known, *command],
+        cwd=root, env=environment, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return done.stdout
 
 
 def enter(table: Path, line: str, name: str) -> None:

@@ -99,8 +99,10 @@ def test_a_rarer_turn_asks_less_of_each_change_and_leaves_nothing_out(
     assert sorted(name for turn in found for name in turn) == sorted(NAMES)
 
 
-def test_what_draws_numbers_is_not_compiled_in_each_change() -> None:
-    assert rotation.quickly_compiled(["add", "dropout", "sgd", "rand_normal"]) == ["add", "sgd"]
+def test_what_draws_numbers_is_not_compiled_in_each_change_and_an_optimizer_never() -> None:
+    pages = ["add", "dropout", "sgd", "rand_normal"]
+    assert rotation.compiled(pages, drawing=False) == ["add"]
+    assert rotation.compiled(pages, drawing=True) == ["dropout", "rand_normal"]
 
 
 def test_what_draws_numbers_is_a_step_of_its_own_and_nothing_is_left_out(

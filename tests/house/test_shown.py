@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.planting import git
 from tools import shown
 from tools.shown import RECORD, digests, folded, is_shown, recorded, unfolded
 from tools.tree import ROOT, python_files
@@ -52,6 +53,21 @@ def tree(tmp_path: Path, plant: Plant) -> Path:
     plant("package/module.py", "")
     plant("package/rest.py", "")
     return tmp_path
+
+
+def test_a_tree_is_its_commit_with_whatever_full_runs_have_written(
+    tree: Path, plant: Plant
+) -> None:
+    plant(RECORD, "{}")
+    for command in (("init", "-q"), ("add", "."), ("commit", "-qm", "All")):
+        git(tree, *command)
+    clean = shown.commit(tree)
+    assert re.fullmatch("[0-9a-f]{7,}", clean)
+    plant(RECORD, "{} ")
+    plant("build/log", "beside the tree")
+    assert shown.commit(tree) == clean
+    plant("data/one.txt", "changed")
+    assert shown.commit(tree) == f"{clean}+"
 
 
 def runs(tree: Path) -> int:
