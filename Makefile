@@ -227,9 +227,11 @@ sizes: $(READY)  ## judge the aten provider and torch at real sizes
 sizes-interpreted: $(READY)
 	$(EQUIVALENCE) run --whole --backend fast-triton-interpreted --profile sizes --call-limit 1800 --jobs $(WORKERS)
 
-engine: $(READY)  ## judge programs and trainings that torch's Inductor compiles
+# Runs of calls share their few programs, so that many of them take a minute.
+engine: $(READY)  ## judge programs, trainings and runs of calls that torch's Inductor compiles
 	$(EQUIVALENCE) programs --engine inductor --profile quick --jobs $(WORKERS)
 	$(EQUIVALENCE) trainers --engine inductor --profile quick --jobs $(WORKERS)
+	$(EQUIVALENCE) machine --engine inductor --profile ci --jobs $(WORKERS)
 
 engine-thorough: $(READY)
 	$(EQUIVALENCE) programs --engine inductor --profile ci --jobs $(WORKERS)
