@@ -54,7 +54,7 @@ demo: $(READY)  ## train on handwritten digits, then judge three of its steps
 	$(VPY) -m equivalence judge $(RUN)
 
 quick: lint  ## the inner loop: format, lint, and quick tests of the house, spec and fast
-	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -q -m "not slow" -k "not triton" \
+	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -q -m "not slow and not full" -k "not triton" \
 		tests/house tests/spec tests/fast/ops tests/fast/runtime
 
 test: $(READY)  ## all tests but those that only `make full` runs
