@@ -15,7 +15,6 @@ than a share has, as after a change to what all of them stand on.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tools import git
 from tools.tree import ROOT, table_order
 
 JUDGED = "tools/judged.json"
@@ -88,9 +88,7 @@ def record(root: Path) -> None:
 
 def commits(root: Path) -> int:
     """How many commits led here; 0 in a tree without history."""
-    command = ["git", "-C", str(root), "rev-list", "--count", "HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return int(done.stdout) if done.returncode == 0 else 0
+    return int(git.said(root, "rev-list", "--count", "HEAD") or 0)
 
 
 def compiled(names: Sequence[str], drawing: bool) -> list[str]:

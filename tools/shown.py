@@ -28,7 +28,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from tools import reading
+from tools import git, reading
 from tools.rotation import JUDGED
 from tools.tree import ROOT, files
 
@@ -174,15 +174,10 @@ def processor() -> str:
 
 def commit(root: Path) -> str:
     """The commit that the tree is of, with a + where files differ from it, but for the records."""
-    name = _git(root, "describe", "--always", "--exclude=*")
+    name = git.said(root, "describe", "--always", "--exclude=*")
     apart = (f":(exclude){path}" for path in (RECORD, JUDGED))
-    differs = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *apart)
+    differs = git.said(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *apart)
     return f"{name}+" if differs else name
-
-
-def _git(root: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(root), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def summary(root: Path, step: str, passed: bool) -> str:

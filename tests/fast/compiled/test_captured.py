@@ -16,18 +16,10 @@ import torch
 from torch import Tensor
 
 from fast import CompiledSession, Unavailable
-from fast.compiled.graph import captured, cuda
+from fast.compiled.graph import captured
 from tests.fast.compiled.emulated import Emulator
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def emulator(monkeypatch: pytest.MonkeyPatch) -> Emulator:
-    found = Emulator(monkeypatch)
-    monkeypatch.setattr(cuda, "require", lambda options: None)
-    monkeypatch.setattr(cuda, "capture", found.capture)
-    return found
 
 
 def net(ops: Any, w: Any, b: Any, v: Any, x: Any, labels: Any) -> Any:

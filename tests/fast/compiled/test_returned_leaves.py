@@ -9,13 +9,11 @@ import pytest
 import torch
 
 from fast import CompiledSession, Session
-from fast.compiled.graph import cuda
-from tests.fast.compiled.emulated import Emulator
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("inductor"),
-    pytest.mark.usefixtures("cache"),
+    pytest.mark.usefixtures("cache", "emulator"),
 ]
 
 W, B = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([1.0, 2.0])
@@ -37,13 +35,8 @@ def program(ops: Any, w: Any, b: Any, x: Any) -> Any:
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
 @pytest.mark.parametrize("engine", ["inductor", "graph"])
-def test_passes_are_the_eager_ones(
-    monkeypatch: pytest.MonkeyPatch, engine: str, order: tuple[int, ...]
-) -> None:
+def test_passes_are_the_eager_ones(engine: str, order: tuple[int, ...]) -> None:
     provider = "aten" if engine == "inductor" else "triton"
-    if engine == "graph":
-        monkeypatch.setattr(cuda, "require", lambda options: None)
-        monkeypatch.setattr(cuda, "capture", Emulator(monkeypatch).capture)
     seeds = None, np.array([1.0, 3.0]), np.ones((2, 2))
     seen = []
     for session in (CompiledSession(provider, "fp32", "cpu", engine=engine), Session(provider)):
