@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 from weakref import WeakMethod
@@ -12,8 +13,10 @@ from torch import Tensor
 
 from fast.compiled.background.compiler import Compiler
 from fast.compiled.background.patient import NotReady, Waiting
+from fast.compiled.late import LateTape
 from fast.compiled.lowered import Lowered, beyond
-from fast.compiled.pending import Pending
+from fast.compiled.pending import Awaited, Pending
+from fast.optim._stated import StatedOptimizer
 from fast.ref import Entry, Ref
 from fast.runtime.gradmap import DenseGrads, GradMap
 from fast.runtime.param import Param
@@ -29,6 +32,7 @@ class Deferring(Session):
     """An eager session with at most one call of a lowered program that waits to be computed."""
 
     engine: str
+    _flat = StatedOptimizer
 
     def __init__(
         self, provider: str | None, precision: str, device: torch.device | str | None,
@@ -40,6 +44,15 @@ class Deferring(Session):
         self._waits: type[Pending] = Pending
         self._settling = WeakMethod(self.settle)
         self._compiler: Compiler | None = None
+
+    def use(self, parameter: Param) -> Ref:
+        """Record a parameter's value as a leaf as a `Session` does."""
+        len(self._tape)  # A parameter knows of its uses on a tape that is written down.
+        return super().use(parameter)
+
+    def _on(self, tape: Tape) -> AbstractContextManager[None]:
+        len(self._tape)
+        return super()._on(tape)
 
     def value(self, ref: Entry) -> Tensor:
         """Download the value of a ref as a `Session` does; what was put off is computed first."""
@@ -60,13 +73,22 @@ class Deferring(Session):
             known = type(loss) is Ref and loss.tape is self._tape
             identity = loss.id if known else self._own(loss, "backward")
             if pending.may_wait(identity, into):
-                start = start_at(identity, self._tape.values[identity], seed, self._one)
-                # A seed stays the caller's, who may write to it before the pass is run.
-                start = start.contiguous() if seed is None else start.clone(memory_format=DENSE)
+                start = pending.lowered.ones.get(identity) if seed is None else None
+                if start is None:
+                    start = self._start_of(pending.lowered, identity, seed)
                 return pending.backward(identity, self.store, start, into)
             if isinstance(pending, Waiting):
                 pending.before_backward(identity, seed, self._one)
         return super().backward(loss, seed, into)
+
+    def _start_of(self, lowered: Lowered, identity: int, seed: Any) -> Tensor:
+        """Return a cotangent that stays what it is until a pass is run; ones are kept."""
+        start = start_at(identity, lowered.starts[identity], seed, self._one)
+        if seed is not None:
+            # It stays the caller's, who may write to it.
+            return start.clone(memory_format=DENSE)
+        lowered.ones[identity] = start = start.contiguous()
+        return start
 
     def backward_dense(self, ref: Ref, seed: Any = None) -> DenseGrads:
         """Return the gradients of all tape entries as a `Session` does.
@@ -103,51 +125,58 @@ class Deferring(Session):
         self._forget()
 
     def _forget(self) -> None:
+        self._leave()
+        tape = self._tape
+        # To look whether a late tape is empty would write it down.
+        if type(tape) is LateTape or tape.values or tape.naturals:
+            tape.clear()
+            self._start()
+        else:
+            self.store.overwritten = False
+
+    def _leave(self) -> None:
+        """Compute what has to be before the tape is left."""
         pending = self._pending
         if pending is not None:
             if not pending.filled and (pending.awaited is not None or pending.moves):
                 pending.fill()
             self._pending = None
-        if self._tape.values or self._tape.naturals:
-            self._tape.clear()
-            self._start()
-        else:
-            self.store.overwritten = False
 
     def _put_off(
-        self, lowered: Lowered, params: Sequence[Param], leaves: Sequence[Tensor],
-        integers: Sequence[Tensor],
+        self, lowered: Lowered, params: Sequence[Param], leaves: list[Tensor],
+        integers: list[Tensor],
     ) -> Tape:  # fmt: skip
-        """Start a tape, and enter a call of a lowered program on it, to be computed later."""
+        """Start a tape, and enter a call of a lowered program on it, to be computed later.
+
+        The leaves are those of the parameters, and then of the data.
+        """
         # This runs in every step that is compiled whole, where Python is the longest part.
-        self._forget()
-        tape, store = self._tape, self.store
-        if store.shadow is None:
-            views = store.masters.views
-            values = [views[p.slot] if p.mirror_current else p.device_view() for p in params]
-        else:
-            values = [store.view(p) for p in params]
-        tape.extra = -len(values)
-        values += leaves
-        tape.values, tape.leaves, tape.bytes = values, {**lowered.owners}, lowered.leaf_bytes
-        for identity, parameter in enumerate(params):
-            parameter.used_on = tape
-            tape.uses[identity] = parameter, parameter.version
-        self._pending = self._waits(lowered, tape, integers)
+        self._leave()
+        self._tape.clear()
+        self._tape = tape = LateTape(self)
+        store = self.store
+        store.overwritten = False
+        self._pending = self._waits(lowered, tape, params, leaves, integers)
         store.reader = self._settling
         return tape
 
     def _apply(self, wanted: Wanted, grads: Any) -> None:
-        pending, store, clipped = self._pending, self.store, wanted[-1] is not None
-        if clipped or pending is None or pending.awaited is not grads or not pending.lowered.whole:
+        pending, clipped = self._pending, wanted[-1] is not None
+        if (
+            clipped
+            or pending is None
+            or type(grads) is not Awaited
+            or grads.pending is not pending
+            or not pending.lowered.whole
+        ):
             # A copy of the gradients is clipped, and a whole step has none.
             self.settle()
             super()._apply(wanted, grads)
             return
         sums = grads.memory()
         try:
-            touched = pending.touched(len(store.params), sums.kept)
-            self._write(wanted, sums.arena, touched, partial(pending.step, grads, wanted))
+            step = partial(pending.step, grads, sums, wanted)
+            self._write(wanted, sums.arena, pending.touched(sums), step)
             return
         except NotReady:
             pass

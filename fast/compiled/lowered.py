@@ -8,9 +8,10 @@ what is there, and of those and an update.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from fast.compiled import artifacts, inductor, lowering, naming, progress
 from fast.compiled.lowering import Moved, Moves, Place
-from fast.compiled.recorded.plan import Call, Plan
+from fast.compiled.recorded.plan import Call, Plan, blank
 from fast.compiled.shown import sources
 from fast.compiled.shown.outline import Outline
 from fast.compiled.steps import Step, Sums, Update
@@ -28,6 +29,9 @@ from fast.optim._rule import Stated
 from fast.runtime.binding import Bindings
 from fast.runtime.param import Param
 from fast.tape import LEAF, Tape
+
+NONE: Mapping[int, Tensor] = MappingProxyType({})
+"""The gradients of further leaves, where there are none."""
 
 
 class Lowered:
@@ -56,12 +60,17 @@ class Lowered:
         parents = tuple(k for k, dtype in enumerate(dtypes) if dtype)
         self.parents, self.needs = parents, (True,) * len(parents)
         self.owners = {leaf: owner for leaf, owner in tape.leaves.items() if leaf < plan.first}
+        self.result_bytes = sum(tape.values[k].nbytes for k in self.results)
         self.leaf_bytes = sum(value.nbytes for value in tape.values[len(tape.uses) : plan.first])
         # A leaf that is a result keeps its own rule: a pass ends there.
         made = [k for k in self.results if k >= plan.first]
         self.ruled = [k for k in made if parents and tape.values[k].is_floating_point()]
         self._leaf_rules, self._leaf_names = tape.rules[: plan.first], tape.names[: plan.first]
-        self._no_rules = [None] * len(plan.blanks)
+        self._shapes = [*map(blank, tape.values[: plan.first]), *plan.blanks]
+        # From these results a pass may start.
+        leaves = [k for k in self.results if k < plan.first and tape.rules[k] is LEAF]
+        self.starts = {k: self._shapes[k] for k in (*leaves, *self.ruled)}
+        self.ones: dict[int, Tensor] = {}
         self._constants = [plan.blanks[k - plan.first] for k in self._forward.constants]
         self._slots = {k: p.slot for k, p in self.owners.items() if isinstance(p, Param)}
         again = self.owners.keys() - self._slots.keys()
@@ -78,35 +87,39 @@ class Lowered:
         self._named = {p.slot: p.name for p, _ in tape.uses.values()}
         self._parts: list[tuple[str, str, dict[str, int]]] = []
 
-    def enter(self, tape: Tape, given: Sequence[Tensor]) -> list[Tensor]:
-        """Check a call's data, take its random numbers, and append its entries without contents.
+    def enter(self, leaves: list[Tensor], given: list[Tensor]) -> list[Tensor]:
+        """Check a call's data, and take its random numbers.
 
         Return what the artifacts of the passes take.
         """
         # This runs in every step that is compiled whole, where Python is the longest part.
         plan, bindings = self.plan, self._bindings
-        start, leaves = bindings.next_call, tape.values
-        values = [*leaves, *plan.blanks]
+        start = bindings.next_call
         beside = plan.read_beside() if plan.beside else []
-        tape.rules = [*self._leaf_rules]
         if self._checked:
             # A check reads shapes of numbers, and the data of integer inputs.
-            table = [*values, *given, *beside]
+            table = [*self._shapes, *given, *beside]
             for check, sources, attributes, drawn in self._checked:
                 # A random op's check reads the counter; what fails leaves it as the program would.
                 bindings.next_call = start + drawn
                 assert check is not None
                 check(*[table[k] for k in sources], **attributes)
         bindings.next_call = start + plan.draws
-        tape.values = values
-        tape.rules += self._no_rules
-        tape.names = [*self._leaf_names, *plan.names]
-        tape.extra -= len(plan.blanks)
         own = leaves if len(self._taken) == plan.first else [leaves[k] for k in self._taken]
         taken = [*own, *self._constants, *given, *beside]
         if plan.draws:
             taken.append(lowering.cell(start))
         return taken
+
+    @property
+    def names(self) -> list[str | None]:
+        """The names of a call's entries."""
+        return [*self._leaf_names, *self.plan.names]
+
+    @property
+    def rules(self) -> list[tuple[Any, ...] | None]:
+        """The rules of a call's leaves, and places for those of its results."""
+        return [*self._leaf_rules, *[None] * len(self.plan.blanks)]
 
     def run(
         self, seeded: int | None, given: Sequence[Tensor]
@@ -163,7 +176,7 @@ class Lowered:
 
     def step(
         self, seeded: int, given: list[Tensor], sums: Sums, update: Update | None
-    ) -> tuple[Sequence[Tensor], dict[int, Tensor]]:
+    ) -> tuple[Sequence[Tensor], Mapping[int, Tensor]]:
         """Run the artifact of both passes, and of an update if there is one.
 
         It writes gradients into an arena, or adds them to what is there, and parameters and states
@@ -176,8 +189,8 @@ class Lowered:
         rows = None
         if update is not None:
             (rule, rows, branches, constants, states, held), most, factor, masters, _ = update
-            shape = (held, most is not None, factor != 1.0)
-            kind, lent = (seeded, kept, rule.name, branches, shape), masters.views
+            kind = (seeded, kept, rule.name, branches, held, most is None, factor == 1.0)
+            lent = masters.views
         step = self._latest
         if step is None or step.rows is not rows or step.kind != kind:
             step = self._steps.get((rows, kind)) or self._planned(seeded, given, sums, update)
@@ -192,7 +205,7 @@ class Lowered:
         self._latest = step
         found = step.loaded(taken)
         if not step.further:
-            return found, {}
+            return found, NONE
         made = found[: self.count]
         return made, dict(zip(step.further, found[self.count :], strict=True))
 

@@ -16,12 +16,14 @@ from weakref import ref as weak
 
 from torch import Tensor
 
+from fast.compiled.late import LateTape
 from fast.compiled.lowered import Lowered, Sums, Update
 from fast.device.arena import Arena
 from fast.device.buffer import Buffer
 from fast.device.named import counted
 from fast.optim.clip import inverse_of
 from fast.runtime.gradmap import GradMap
+from fast.runtime.param import Param
 from fast.runtime.store import Store
 from fast.runtime.updates import Wanted
 from fast.tape import Tape
@@ -30,18 +32,27 @@ from fast.tape import Tape
 class Pending:
     """One call of a lowered program, on the tape where its entries wait for their contents."""
 
-    def __init__(self, lowered: Lowered, tape: Tape, given: Sequence[Tensor]) -> None:
+    def __init__(
+        self, lowered: Lowered, tape: LateTape, params: Sequence[Param], leaves: list[Tensor],
+        integers: list[Tensor],
+    ) -> None:  # fmt: skip
         """Enter the call on a tape; leaves are borrowed, as the tape borrows them."""
+        # One of these is made in every training step.
         self.lowered = lowered
         self.filled = False
         self._tape = tape
-        self._given = lowered.enter(tape, given)
-        for buffer in lowered.moved:
-            buffer.wait_for(self)
+        self._params = params
+        self._leaves = leaves
+        self._found: Sequence[Tensor] = ()
         self._seeded = -1
         self._awaited: weak[Awaited] | None = None
-        for k in lowered.ruled:
-            tape.rules[k] = (self._rule(k), (), lowered.parents, lowered.needs, None)
+        self._given = lowered.enter(leaves, integers)
+        for buffer in lowered.moved:
+            buffer.wait_for(self)
+        self._versions = [parameter.version for parameter in params]
+        tape.leaves, tape.bytes = {**lowered.owners}, lowered.leaf_bytes
+        tape.extra = len(leaves) - len(params)
+        tape.write = self._write
 
     def fill(self) -> None:
         """Compute the contents, and the gradients if somebody holds them, unless it was done."""
@@ -58,7 +69,7 @@ class Pending:
             return
         sums = awaited.memory()
         try:
-            self._pass(awaited, sums, None)
+            self._done(awaited, sums, *self.lowered.step(self._seeded, self._given, sums, None))
         finally:
             awaited.unused(sums)
 
@@ -81,8 +92,7 @@ class Pending:
         return (
             not self.filled
             and self._awaited is None
-            and identity in self.lowered.results
-            and self._tape.rules[identity] is not None
+            and identity in self.lowered.starts
             and (into is None or (self.lowered.whole and type(into) is Awaited and into.there))
         )
 
@@ -99,38 +109,32 @@ class Pending:
         self._awaited = weak(awaited)
         return awaited
 
-    def touched(self, slots: int, kept: bytes) -> bytes:
+    def touched(self, sums: Sums) -> bytes:
         """Say of each slot whether it has a sum, or the pass that was put off reaches it."""
-        found = self.lowered.touched(self._seeded, self._given, slots)[0]
-        return bytes(map(or_, found, kept)) if kept else found
+        found = self.lowered.touched(self._seeded, self._given, len(sums.arena.views))[0]
+        return bytes(map(or_, found, sums.kept)) if sums.kept else found
 
-    def step(self, grads: Awaited, wanted: Wanted, arena: Arena, active: bytes) -> None:
-        """Run both passes and the update of the active slots as one; the map gets the arena."""
+    def step(self, grads: Awaited, sums: Sums, wanted: Wanted, active: bytes) -> None:
+        """Run both passes and the update of the active slots as one; the map gets the sums."""
         optimizer, hypers, group_of, max_norm, grad_scale, _ = wanted
         stated = optimizer.stated(active, hypers, group_of)
         if stated is None:
             self.fill()
             return
         store = grads.store
-        factor = inverse_of(grad_scale, arena.flat.dtype)
-        copied = store.shadow is not None
-        update = Update(stated, max_norm, factor, store.masters, copied)
-        self._pass(grads, Sums(arena, grads.kept), update)
-        optimizer.written(hypers)
-
-    def _pass(self, grads: Awaited, sums: Sums, update: Update | None) -> None:
-        """Run both passes, and an update if there is one; the map gets the sums."""
+        factor = 1.0 if grad_scale == 1.0 else inverse_of(grad_scale, sums.arena.flat.dtype)
+        update = Update(stated, max_norm, factor, store.masters, store.shadow is not None)
         found, further = self.lowered.step(self._seeded, self._given, sums, update)
         self._done(grads, sums, found, further)
+        optimizer.written(hypers)
 
     def _done(
         self, grads: Awaited, sums: Sums, found: Sequence[Tensor], further: Mapping[int, Tensor]
     ) -> None:
         """Put results on the tape, and give the map the sums."""
         self._put(found)
-        slots = len(sums.arena.views)
-        touched = self.lowered.touched(self._seeded, self._given, slots)[1]
-        reached = bytearray(map(or_, touched, sums.kept) if sums.kept else touched)
+        first = self.lowered.touched(self._seeded, self._given, len(sums.arena.views))[1]
+        reached = bytearray(map(or_, first, sums.kept) if sums.kept else first)
         grads.own(sums.arena, reached, further)
 
     def _without_seed(self) -> list[Tensor]:
@@ -159,26 +163,48 @@ class Pending:
         if self.filled:
             return
         self.filled = True
-        results = self.lowered.results
-        for buffer, contents in zip(self.lowered.moved, found[len(results) :], strict=True):
-            if buffer.awaits(self):
-                buffer.replace(counted(contents))
-        tape = self._tape
-        if not tape.values:
+        lowered, tape = self.lowered, self._tape
+        if lowered.moved:
+            moved = found[len(lowered.results) :]
+            for buffer, contents in zip(lowered.moved, moved, strict=True):
+                if buffer.awaits(self):
+                    buffer.replace(counted(contents))
+        if tape.session is None:
             return  # It was reset; only gradients or buffers were still waiting.
-        for k, value in zip(results, found, strict=False):
+        self._found = found
+        tape.bytes += lowered.result_bytes
+        tape.extra += len(lowered.results)
+        if tape.written:
+            self._show(tape)
+
+    def _write(self, tape: Tape) -> None:
+        """Write the entries down on a tape that somebody looks at."""
+        lowered, plan = self.lowered, self.lowered.plan
+        tape.values = [*self._leaves, *plan.blanks]
+        tape.extra -= len(tape.values)
+        tape.names = lowered.names
+        tape.rules = lowered.rules
+        for k in lowered.ruled:
+            tape.rules[k] = (self._rule(k), (), lowered.parents, lowered.needs, None)
+        tape.uses = dict(enumerate(zip(self._params, self._versions, strict=True)))
+        for parameter in self._params:
+            parameter.used_on = tape
+        self._show(tape)
+
+    def _show(self, tape: Tape) -> None:
+        """Put contents in the place of their blanks, if they are there."""
+        for k, value in zip(self.lowered.results, self._found, strict=False):
             tape.values[k] = value
-            tape.bytes += value.nbytes
-            tape.extra += 1
 
 
 class Awaited(GradMap):
     """A gradient map whose pass was put off: whoever looks inside has it run.
 
-    It may hold sums of earlier passes, to which that one adds.
+    It may hold sums of earlier passes, to which that one adds. `pending` is the call whose pass it
+    waits for, None where that has run.
     """
 
-    __slots__ = ("__weakref__", "_pending", "_sums")
+    __slots__ = ("__weakref__", "_sums", "pending")
 
     def __init__(self, store: Store, tape: Tape, pending: Pending) -> None:
         # Of a map's own slots, those that the pass fills are left out until it has run.
@@ -187,19 +213,19 @@ class Awaited(GradMap):
         self._leaves = tape.leaves
         self._buffers = {}
         self._released = False
-        self._pending: Pending | None = pending
+        self.pending: Pending | None = pending
         self._sums: Sums | None = None
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("arena", "touched", "_loose") or self._pending is None:
+        if name not in ("arena", "touched", "_loose") or self.pending is None:
             raise AttributeError(name)
-        self._pending.fill()
+        self.pending.fill()
         return getattr(self, name)
 
     @property
     def there(self) -> bool:
         """Whether no pass is awaited."""
-        return self._pending is None
+        return self.pending is None
 
     @property
     def kept(self) -> bytes:
@@ -209,7 +235,7 @@ class Awaited(GradMap):
     def wait_for(self, pending: Pending) -> None:
         """Put what is held aside, until a pass over another tape was added to it."""
         self._sums = Sums(self.arena, bytes(self.touched))
-        self._pending = pending
+        self.pending = pending
         del self.arena, self.touched, self._loose
 
     def memory(self) -> Sums:
@@ -218,7 +244,7 @@ class Awaited(GradMap):
 
     def unused(self, sums: Sums) -> None:
         """Give memory back that `memory` has taken, unless it holds the gradients by now."""
-        if sums is not self._sums and (self._pending is not None or self.arena is not sums.arena):
+        if sums is not self._sums and (self.pending is not None or self.arena is not sums.arena):
             self.store.return_gradients(sums.arena)
 
     def receive(self, reached: Sequence[int], cotangents: Sequence[Tensor]) -> None:
@@ -230,13 +256,15 @@ class Awaited(GradMap):
 
     def own(self, arena: Arena, touched: bytearray, further: Mapping[int, Tensor]) -> None:
         """Hold an arena with the gradients of the slots that were reached, and further leaves'."""
-        self._pending = self._sums = None
+        self.pending = self._sums = None
         self.arena, self.touched = arena, touched
-        self._loose = {leaf: Buffer(held, "the gradient map") for leaf, held in further.items()}
+        self._loose = {}
+        for leaf, held in further.items():
+            self._loose[leaf] = Buffer(held, "the gradient map")
 
     def _free(self) -> None:
-        if self._pending is None:
+        if self.pending is None:
             super()._free()
         elif self._sums is not None:
             self.store.return_gradients(self._sums.arena)
-        self._pending = self._sums = None
+        self.pending = self._sums = None

@@ -129,9 +129,11 @@ class CompiledSession(Changing):
         Params and inputs are lists, in the order of the program's arguments; a dict, or one tensor
         that is in no list, is Rejected. What is no parameter of this session raises SessionError.
         """
-        self._refuse("run")
-        if self._again is not None:
-            again, copied = self._again, self._again.copied(program, params, inputs)
+        if self._log is not None:
+            self._refuse("run")
+        again = self._again
+        if again is not None:
+            copied = again.copied(program, params, inputs)
             if copied is not None:
                 return again.plan.results(self._put_off(again.plan.lowered, again.params, *copied))
             self._again = None
@@ -174,9 +176,10 @@ class CompiledSession(Changing):
             if self._compiler is not None:
                 self._compiler.last = REPLAY
         else:
-            tape = self._put_off(plan.lowered, params, [v for v in taken if is_leaf(v)], integers)
+            leaves = [*map(self.store.view, params), *filter(is_leaf, taken)]
+            tape = self._put_off(plan.lowered, params, leaves, integers)
             if self.engine == "inductor":
-                self._again = Again(program, params, taken, plan)
+                self._again = Again(program, self.store, params, taken, plan)
         return plan.results(tape)
 
     def _leaves_of(self, params: Sequence[Param], taken: Sequence[Any]) -> Tape:
@@ -340,7 +343,8 @@ class CompiledSession(Changing):
         return super()._own(ref, what, kind)
 
     def _apply(self, wanted: Wanted, grads: Any) -> None:
-        self._refuse("an update")
+        if self._log is not None:
+            self._refuse("an update")
         super()._apply(wanted, grads)
         if self._compiler is not None:
             self._compiler.count()

@@ -42,9 +42,10 @@ class Gradients:
         if self._released:
             return
         self._released = True
-        for buffer in self._buffers.values():
-            buffer.release()
-        self._buffers.clear()
+        if self._buffers:
+            for buffer in self._buffers.values():
+                buffer.release()
+            self._buffers.clear()
         self._free()
 
     def check(self) -> None:

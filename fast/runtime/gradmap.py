@@ -253,9 +253,10 @@ class GradMap(Gradients):
                 self.touched[parameter.slot] = 1
 
     def _free(self) -> None:
-        for buffer in self._loose.values():
-            buffer.release()
-        self._loose.clear()
+        if self._loose:
+            for buffer in self._loose.values():
+                buffer.release()
+            self._loose.clear()
         self.store.return_gradients(self.arena)
         # Who holds a map that was released holds no memory.
         del self.arena

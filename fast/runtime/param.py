@@ -33,6 +33,9 @@ class Memory(Protocol):
     def changed(self) -> None:
         """Hear that a parameter has changed, so that leaves which borrow it may be stale."""
 
+    def edited(self) -> None:
+        """Hear that a parameter was written, frozen or thawed, and not by an update."""
+
     def check_flag(self) -> None:
         """Raise if a kernel has met an index out of range."""
 
@@ -128,6 +131,7 @@ class Param:
     def requires_grad(self, value: bool) -> None:
         check_trainable(f"param {self.name!r}", value)
         self.trainable = value
+        self.store.edited()
 
     @property
     def current(self) -> str:
@@ -168,6 +172,7 @@ class Param:
         self.store.before_change()
         self._host = host
         self.host_current, self.mirror_current = True, False
+        self.store.edited()
         self._rise()
 
     def set_device(self, value: Buffer | Tensor) -> None:
@@ -215,6 +220,7 @@ class Param:
     def updated(self) -> None:
         """Note that the device now holds a newer value than the host."""
         self.mirror_current, self.host_current = True, False
+        self.store.edited()
         self._rise()
 
     def _rise(self) -> None:

@@ -22,14 +22,17 @@ class Store:
     """Parameters by slot, their masters and 16-bit copies, and spare gradient memory.
 
     It outlives every tape. `overwritten` says whether a parameter has changed since the present
-    tape began, so that leaves which borrow its memory may be stale. `reader` is what has yet to
-    read the parameters as they are, if anything has: a session that puts computations off.
+    tape began, so that leaves which borrow its memory may be stale. `edits` counts what is done to
+    parameters beside updates: as long as it stays, there are no others, each takes gradients or
+    not as before, and its value lies where it lay. `reader` is what has yet to read the parameters
+    as they are, if anything has: a session that puts computations off.
     """
 
     __slots__ = (
         "_names",
         "_pool",
         "buffers",
+        "edits",
         "masters",
         "options",
         "overwritten",
@@ -45,6 +48,7 @@ class Store:
         self.buffers: list[NamedBuffer] = []
         self.masters = Arena(Layout(), options.master, options.device)
         self.overwritten = False
+        self.edits = 0
         self._names: set[str] = set()
         self.shadow: Shadow | None = None
         if options.compute is not options.master:
@@ -68,6 +72,7 @@ class Store:
         parameter = Param(self, slot, host, name, requires_grad)
         self.params.append(parameter)
         self._names.add(name)
+        self.edited()
         return parameter
 
     def buffer(self, value: Any, name: str | None) -> NamedBuffer:
@@ -104,6 +109,10 @@ class Store:
     def changed(self) -> None:
         """Note that a parameter has changed."""
         self.overwritten = True
+
+    def edited(self) -> None:
+        """Note that a parameter was made, written, frozen or thawed."""
+        self.edits += 1
 
     def check_flag(self) -> None:
         """Raise if a kernel has met an index out of range: since then, no update wrote anything."""

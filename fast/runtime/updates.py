@@ -14,9 +14,9 @@ count elsewhere. Where gradients are not finite, the update goes on.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,13 +42,28 @@ groups, the largest norm, the scale of gradients, and bounds beyond one norm of 
 are any. It is made in every step, so it is a tuple."""
 
 
+class Active(NamedTuple):
+    """The parameters that an update writes, in a list and by slot, and when that was found out.
+
+    `touched` says which slots the gradients reached, and `edits` are the store's.
+    """
+
+    touched: bytes
+    edits: int
+    params: Sequence[Param]
+    slots: bytes
+
+
 class Updates(Recording, SessionSteps[Any]):
     """The optimizers of a session, whose state belongs to its parameters."""
+
+    _flat: type[FlatOptimizer] = FlatOptimizer
 
     def __init__(self, options: Options) -> None:
         """Start without optimizers; each is made at its first update."""
         super().__init__(options)
         self.optimizers: dict[str, FlatOptimizer] = {}
+        self._active = Active(b"", -1, (), b"")
 
     def optimizer_state(self, name: str, parameter: Param) -> dict[str, Any]:
         """Download a parameter's state in one optimizer, under torch's names.
@@ -163,31 +178,21 @@ class Updates(Recording, SessionSteps[Any]):
         wanted: Wanted,
         arena: Arena,
         touched: bytes | bytearray,
-        step: Callable[[Arena, bytes], object] | None = None,
+        step: Callable[[bytes], object] | None = None,
     ) -> None:
         """Update the active slots, those that are trainable and were reached, or let `step` do."""
         optimizer, hypers, group_of, max_norm, grad_scale, bounds = wanted
-        params = self.store.params
         if optimizer.rule.matrices:
             self._need_matrices(optimizer.rule, touched)
-        updated = []
-        for parameter, reached in zip(params, touched, strict=False):
-            if reached and parameter.trainable:
-                updated.append(parameter)
-                if not parameter.mirror_current:
-                    parameter.device_view()
+        # In a training loop the last update was of the same parameters.
+        known, edits, updated, active = self._active
+        if touched != known or edits != self.store.edits:
+            _, _, updated, active = self._active = self._found_active(touched)
         if not updated:
             self._say_unmoved(optimizer.rule.name)
             return
-        if len(updated) == len(params):
-            active = b"\1" * len(params)
-        else:
-            chosen = bytearray(len(params))
-            for parameter in updated:
-                chosen[parameter.slot] = 1
-            active = bytes(chosen)
         if step is not None:
-            step(arena, active)
+            step(active)
         elif bounds is not None:
             self._step_clipped(wanted, bounds, arena, active)
         else:
@@ -201,6 +206,17 @@ class Updates(Recording, SessionSteps[Any]):
             parameter.host_current = False
             parameter.version += 1
         self.store.changed()
+
+    def _found_active(self, touched: bytes | bytearray) -> Active:
+        """Find the parameters that an update writes, and upload those that lie on the host."""
+        updated, slots = [], bytearray(len(self.store.params))
+        for parameter, reached in zip(self.store.params, touched, strict=False):
+            if reached and parameter.trainable:
+                updated.append(parameter)
+                slots[parameter.slot] = 1
+                if not parameter.mirror_current:
+                    parameter.device_view()
+        return Active(bytes(touched), self.store.edits, updated, bytes(slots))
 
     def _need_matrices(self, rule: Rule, touched: bytes | bytearray) -> None:
         """Refuse what is to be updated and is no matrix."""
@@ -238,7 +254,7 @@ class Updates(Recording, SessionSteps[Any]):
         if known is None:
             flag = flags.word(self.options.device)
             masters, provider = self.store.masters, self.options.provider
-            known = FlatOptimizer(OPTIMIZERS[name], masters, provider, flag)
+            known = self._flat(OPTIMIZERS[name], masters, provider, flag)
             self.optimizers[name] = known
         return known
 

@@ -15,14 +15,15 @@ from torch import Tensor
 
 from fast.compiled import artifacts, inductor, lowering
 from fast.compiled.background.compiler import INDUCTOR, REPLAY, Compiler
-from fast.compiled.lowered import Lowered
+from fast.compiled.late import LateTape
+from fast.compiled.lowered import Lowered, Sums
 from fast.compiled.pending import Awaited, Pending
 from fast.compiled.recorded.plan import Plan
 from fast.compiled.shown import replayed
 from fast.compiled.shown.outline import Outline
-from fast.device.arena import Arena
 from fast.errors import Unavailable
 from fast.runtime.binding import Bindings
+from fast.runtime.param import Param
 from fast.runtime.seed import start_at
 from fast.runtime.updates import Wanted
 from fast.tape import Tape, backward_sparse, send_back
@@ -124,12 +125,15 @@ class Waiting(Pending):
 
     lowered: Patient
 
-    def __init__(self, lowered: Patient, tape: Tape, given: Sequence[Tensor]) -> None:
+    def __init__(
+        self, lowered: Patient, tape: LateTape, params: Sequence[Param], leaves: list[Tensor],
+        integers: list[Tensor],
+    ) -> None:  # fmt: skip
         """Enter the call on a tape, and remember what a replay begins with."""
         self.replayed = False
-        self._integers = given
+        self._integers = integers
         self._start = lowered.bindings.next_call
-        super().__init__(lowered, tape, given)
+        super().__init__(lowered, tape, params, leaves, integers)
 
     def fill(self) -> None:
         """Compute the contents, and the gradients if somebody holds them, by artifact or replay."""
@@ -144,9 +148,9 @@ class Waiting(Pending):
             if awaited is not None:
                 self.lowered.compiler.last = INDUCTOR
 
-    def step(self, grads: Awaited, wanted: Wanted, arena: Arena, active: bytes) -> None:
+    def step(self, grads: Awaited, sums: Sums, wanted: Wanted, active: bytes) -> None:
         """Run both passes and an update as one, or raise `NotReady`."""
-        super().step(grads, wanted, arena, active)
+        super().step(grads, sums, wanted, active)
         if not self.replayed:
             self.lowered.compiler.last = INDUCTOR
 

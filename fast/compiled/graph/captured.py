@@ -21,7 +21,6 @@ from fast.compiled.pending import Awaited, Pending
 from fast.compiled.recorded.plan import Plan
 from fast.compiled.shown import replayed
 from fast.compiled.shown.outline import Outline
-from fast.device.arena import Arena
 from fast.optim import clip
 from fast.runtime.binding import Bindings
 from fast.runtime.updates import Wanted
@@ -153,9 +152,8 @@ class Captured(Lowered):
 class PendingGraph(Pending):
     """One call of a program whose whole step is captured."""
 
-    def step(self, grads: Awaited, wanted: Wanted, arena: Arena, active: bytes) -> None:
-        """Run both passes and the update of the active slots; the map gets the arena."""
+    def step(self, grads: Awaited, sums: Sums, wanted: Wanted, active: bytes) -> None:
+        """Run both passes and the update of the active slots; the map gets the sums."""
         lowered: Any = self.lowered
-        sums = Sums(arena, grads.kept)
         found = lowered.captured(self._seeded, self._given, sums, active, wanted)
         self._done(grads, sums, found, {})

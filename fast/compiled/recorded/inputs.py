@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral
+from operator import is_
 from typing import Any, NoReturn
 
 import numpy as np
@@ -22,6 +23,9 @@ from fast.errors import Frozen, Rejected, SessionError, outside
 from fast.kernels.checks import is_row
 from fast.runtime.param import Param
 from fast.runtime.store import Store
+
+ROWS = frozenset((list, tuple))
+STRIDED, DENSE = torch.strided, torch.contiguous_format
 
 _FLOATS = (
     "integers that run() is given are labels and masks; for numbers to compute with, hand in "
@@ -114,55 +118,67 @@ class Again:
     """A call of a lowered program, by which the next one like it is known without a look-up."""
 
     def __init__(
-        self, program: Callable[..., Any], params: Sequence[Param], taken: Sequence[Any], plan: Plan
-    ) -> None:
+        self, program: Callable[..., Any], store: Store, params: Sequence[Param],
+        taken: Sequence[Any], plan: Plan,
+    ) -> None:  # fmt: skip
         """Hold the plan of a call, and the kinds of what was taken of its inputs."""
         self.plan = plan
         self.params = params
         self._program = program
+        self._store = store
         self._trainable = [p.trainable for p in params]
-        tensors = [value for value in taken if isinstance(value, Tensor)]
-        self._kinds = [(v.dtype, v.shape) for v in tensors] if len(tensors) == len(taken) else None
-        self._leaves = [k for k, value in enumerate(tensors) if is_leaf(value)]
-        self._others = [k for k, value in enumerate(tensors) if not is_leaf(value)]
+        self._edits, self._views = -1, [store.view(p) for p in params]
+        # A list has another place in which its integers are collected.
+        kinds = [(v.dtype, v.shape, is_leaf(v)) for v in taken if isinstance(v, Tensor)]
+        self._kinds = kinds if len(kinds) == len(taken) else None
 
     def copied(
         self, program: Callable[..., Any], params: Any, inputs: Any
     ) -> tuple[list[Tensor], list[Tensor]] | None:
-        """Copy the numbers, and the integers, of a call like this one.
+        """Return the leaves, and copy the integers, of a call like this one; data are copied.
 
         None says that it may be another: `CompiledSession.run` reads data that are no tensors of
         the kinds that were taken, or of other parameters, and refuses what it must.
         """
+        kinds = self._kinds
         if (
             program is not self._program
-            or type(params) not in (list, tuple)
-            or type(inputs) not in (list, tuple)
+            or type(params) not in ROWS
+            or type(inputs) not in ROWS
             or len(params) != len(self.params)
-            or self._kinds is None
-            or len(inputs) != len(self._kinds)
+            or kinds is None
+            or len(inputs) != len(kinds)
+            or not all(map(is_, params, self.params))
         ):
             return None
+        leaves, integers = [*self._views], []
         # Lengths are equal, and a strict zip would be paid for in every step.
-        for parameter, known, trainable in zip(params, self.params, self._trainable):  # noqa: B905
-            if parameter is not known or parameter.trainable is not trainable:
-                return None
-        for value, (dtype, shape) in zip(inputs, self._kinds):  # noqa: B905
+        for value, (dtype, shape, numbers) in zip(inputs, kinds):  # noqa: B905
             if (
                 type(value) is not Tensor
                 or value.dtype is not dtype
                 or value.shape != shape
                 or value.requires_grad
                 or not value.is_cpu
-                or value.layout is not torch.strided
+                or value.layout is not STRIDED
             ):
                 return None
+            (leaves if numbers else integers).append(value.clone(memory_format=DENSE))
+        if self._edits != self._store.edits and not self._renewed(leaves):
+            return None
         counters.uploads += len(inputs)
-        fresh = torch.contiguous_format
-        return (
-            [inputs[k].clone(memory_format=fresh) for k in self._leaves],
-            [inputs[k].clone(memory_format=fresh) for k in self._others],
-        )
+        return leaves, integers
+
+    def _renewed(self, leaves: list[Tensor]) -> bool:
+        """Put where parameters lie now among the leaves, if the same ones take gradients."""
+        store = self._store
+        if [p.trainable for p in self.params] != self._trainable:
+            return False
+        leaves[: len(self.params)] = self._views = [store.view(p) for p in self.params]
+        if store.shadow is None:
+            # A copy in 16 bits is brought up to date at each step, and keeps no place.
+            self._edits = store.edits
+        return True
 
 
 def listed(store: Store, params: Any, inputs: Any) -> tuple[list[Param], list[Any]]:

@@ -120,7 +120,7 @@ class Plan:
         # They are counted as live for as long as this list holds them.
         self.constants = [entry for entry in log.entries if isinstance(entry, Buffer)]
         self.blanks = [
-            entry.tensor if isinstance(entry, Buffer) else _blank(value)
+            entry.tensor if isinstance(entry, Buffer) else blank(value)
             for entry, value in zip(log.entries, tape.values[log.first :], strict=True)
         ]
         self.beside: list[Tensor | NamedBuffer] = []
@@ -302,7 +302,7 @@ def _readers(log: Log, out: Sequence[Entry]) -> tuple[set[int], dict[int, float]
     return needed, last
 
 
-def _blank(value: Tensor) -> Tensor:
+def blank(value: Tensor) -> Tensor:
     """Return a tensor of a value's shape that takes the memory of one number."""
     least = torch.iinfo(value.dtype).min if _holds_integers(value) else nan
     return torch.full((), least, dtype=value.dtype, device=value.device).expand(value.shape)
