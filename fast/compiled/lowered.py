@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +22,6 @@ from fast.compiled.recorded.plan import Call, Plan, blank
 from fast.compiled.shown import sources
 from fast.compiled.shown.outline import Outline
 from fast.compiled.steps import Step, Sums, Update
-from fast.device.arena import Arena
 from fast.errors import Unavailable
 from fast.optim._rule import Stated
 from fast.runtime.binding import Bindings
@@ -82,7 +80,7 @@ class Lowered:
         self._reached: dict[int, list[int]] = {}
         self._touched: dict[tuple[int, int], tuple[bytes, bytes]] = {}
         self._steps: dict[Any, Step] = {}
-        self._latest: Step | None = None
+        self._latest: tuple[Any, Stated | None, Step | None] = (), None, None
         self._names = lowering.names(plan, self._forward, integers)
         self._named = {p.slot: p.name for p, _ in tape.uses.values()}
         self._parts: list[tuple[str, str, dict[str, int]]] = []
@@ -183,31 +181,35 @@ class Lowered:
         where they lie. Return the program's results, and the gradients of further leaves.
         """
         arena, kept = sums
-        kind: tuple[Any, ...] = (seeded, kept)
-        lent: Sequence[Tensor] = ()
-        states: tuple[Arena, ...] = ()
-        rows = None
-        if update is not None:
-            (rule, rows, branches, constants, states, held), most, factor, masters, _ = update
-            kind = (seeded, kept, rule.name, branches, held, most is None, factor == 1.0)
-            lent = masters.views
-        step = self._latest
-        if step is None or step.rows is not rows or step.kind != kind:
-            step = self._steps.get((rows, kind)) or self._planned(seeded, given, sums, update)
-            step.kind = kind
-        taken = step.arguments(given, arena.views, lent, states, rows)
-        if update is not None:
-            bound = 0.0 if most is None else min(most, torch.finfo(arena.flat.dtype).max)
-            step.numbers[:] = [*chain.from_iterable(constants), bound, factor]
+        if update is None:
+            stated, asked = None, (seeded, kept, True, True)
+        else:
+            stated, most, factor, _, _ = update
+            asked = (seeded, kept, most is None, factor == 1.0)
+        # In a training loop an optimizer states its update by the object of the last one.
+        known, said, step = self._latest
+        if step is None or said is not stated or known != asked:
+            step = self._step_of(seeded, given, sums, update)
+            self._latest = asked, stated, step
+        taken = step.arguments(given, arena.views, update)
         if step.loaded is None:
             step.loaded = self._compiled(seeded, given, taken, step, update)
-            self._steps[rows, kind] = step
-        self._latest = step
         found = step.loaded(taken)
         if not step.further:
             return found, NONE
         made = found[: self.count]
         return made, dict(zip(step.further, found[self.count :], strict=True))
+
+    def _step_of(self, seeded: int, given: list[Tensor], sums: Sums, update: Update | None) -> Step:
+        """Return the step of this kind; its artifact is made when it is first run."""
+        kind: tuple[Any, ...] = (seeded, sums.kept)
+        if update is not None:
+            (rule, rows, branches, _, _, held), most, factor, _, _ = update
+            kind = (*kind, rule.name, rows, branches, held, most is None, factor == 1.0)
+        known = self._steps.get(kind)
+        if known is None:
+            known = self._steps[kind] = self._planned(seeded, given, sums, update)
+        return known
 
     def _planned(self, seeded: int, given: list[Tensor], sums: Sums, update: Update | None) -> Step:
         """Find out where a step of a new kind has its arguments."""

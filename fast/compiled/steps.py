@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from fast.compiled import inductor
@@ -37,9 +39,9 @@ class Update(NamedTuple):
 class Step:
     """The artifact of one kind of step, and where its arguments are, by slot.
 
-    `further` are the leaves whose gradients it returns. The vector holds the numbers of the update
-    at hand, which `numbers` writes. `rows` are those of the last update: as long as an optimizer
-    hands the same object out, parameters and states lie where they lay.
+    `further` are the leaves whose gradients it returns. A vector holds the numbers of the update at
+    hand. As long as an optimizer states its updates by the same object, parameters and states lie
+    where they lay.
     """
 
     def __init__(
@@ -48,29 +50,38 @@ class Step:
     ) -> None:  # fmt: skip
         """Hold where gradients lie and parameters move; an empty vector is of no update."""
         self.loaded: inductor.Loaded | None = None
-        self.numbers = vector.numpy()
         self.places = places
         self.moved = moved
         self.further = further
         self.beside = [slot for slot, how in moved.items() if how.argument is None]
-        self.kind: tuple[Any, ...] = ()
-        self.rows: Any = None
+        self._numbers = vector.numpy()
+        self._greatest = torch.finfo(vector.dtype).max
         self._vector = [vector] if len(vector) else []
+        self._stated: Stated | None = None
         self._gradients: Sequence[Tensor] = ()
         self._written: list[Tensor] = []
 
     def arguments(
-        self, given: list[Tensor], gradients: Sequence[Tensor], masters: Sequence[Tensor],
-        states: Sequence[Arena], rows: Any,
-    ) -> list[Tensor]:  # fmt: skip
+        self, given: list[Tensor], gradients: Sequence[Tensor], update: Update | None
+    ) -> list[Tensor]:
         """Return what the artifact takes: the passes' arguments, and where it writes."""
-        if gradients is not self._gradients or rows is not self.rows:
-            views = [arena.views for arena in states]
-            self._written = [
-                *[gradients[slot] for slot in self.places],
-                *[masters[slot] for slot in self.beside],
-                *[of[slot] for slot in self.moved for of in views],
-                *self._vector,
-            ]
-            self._gradients, self.rows = gradients, rows
+        stated = None
+        if update is not None:
+            stated, most, factor, _, _ = update
+            bound = 0.0 if most is None else min(most, self._greatest)
+            self._numbers[:] = [*chain.from_iterable(stated.constants), bound, factor]
+        if gradients is not self._gradients or stated is not self._stated:
+            self._written = [*[gradients[slot] for slot in self.places], *self._moving(update)]
+            self._gradients, self._stated = gradients, stated
         return given + self._written
+
+    def _moving(self, update: Update | None) -> list[Tensor]:
+        """Return what an update writes beside the passes' arguments, and its numbers."""
+        if update is None:
+            return []
+        masters, views = update.masters.views, [arena.views for arena in update.stated.states]
+        return [
+            *[masters[slot] for slot in self.beside],
+            *[of[slot] for slot in self.moved for of in views],
+            *self._vector,
+        ]

@@ -25,7 +25,7 @@ from fast.runtime.param import Param
 from fast.runtime.store import Store
 
 ROWS = frozenset((list, tuple))
-STRIDED, DENSE = torch.strided, torch.contiguous_format
+DENSE = torch.contiguous_format
 
 _FLOATS = (
     "integers that run() is given are labels and masks; for numbers to compute with, hand in "
@@ -128,8 +128,8 @@ class Again:
         self._store = store
         self._trainable = [p.trainable for p in params]
         self._edits, self._views = -1, [store.view(p) for p in params]
-        # A list has another place in which its integers are collected.
-        kinds = [(v.dtype, v.shape, is_leaf(v)) for v in taken if isinstance(v, Tensor)]
+        tensors = [value for value in taken if isinstance(value, Tensor)]
+        kinds = [((v.dtype, v.shape, False, True, torch.strided), is_leaf(v)) for v in tensors]
         self._kinds = kinds if len(kinds) == len(taken) else None
 
     def copied(
@@ -153,15 +153,10 @@ class Again:
             return None
         leaves, integers = [*self._views], []
         # Lengths are equal, and a strict zip would be paid for in every step.
-        for value, (dtype, shape, numbers) in zip(inputs, kinds):  # noqa: B905
-            if (
-                type(value) is not Tensor
-                or value.dtype is not dtype
-                or value.shape != shape
-                or value.requires_grad
-                or not value.is_cpu
-                or value.layout is not STRIDED
-            ):
+        for value, (kind, numbers) in zip(inputs, kinds):  # noqa: B905
+            if type(value) is not Tensor or kind != (
+                value.dtype, value.shape, value.requires_grad, value.is_cpu, value.layout
+            ):  # fmt: skip
                 return None
             (leaves if numbers else integers).append(value.clone(memory_format=DENSE))
         if self._edits != self._store.edits and not self._renewed(leaves):
