@@ -27,6 +27,9 @@ COMMON = UNSUPPORTED[1:]
 HOW = ("foreach", "fused")
 """Those of them that say only how torch computes: a state that torch made may have them."""
 
+NUMBERS = frozenset((float, int, bool, str, type(None)))
+"""What nobody changes in place; a tensor of one entry is read anew at each step."""
+
 NOTES = (
     "params", "param_names", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum",
     "swa_lr",
@@ -71,6 +74,11 @@ def read_hyper(who: str, rule: Rule, group: Mapping[str, Any]) -> dict[str, Any]
     found = parted(who, {name: group[name] for name in names(rule)})
     rule.read(found)
     return found
+
+
+def stays(value: Any) -> bool:
+    """Say whether nobody can change a value where it lies, as a tensor can be."""
+    return type(value) in NUMBERS or (type(value) is tuple and all(map(stays, value)))
 
 
 def need(who: str, group: Mapping[str, Any], keys: Sequence[str]) -> None:

@@ -19,10 +19,8 @@ from fast.device.dtypes import computed_in
 from fast.optim._functional import check_gradients
 from fast.optim._rule import Batch, Rule
 from fast.optim._state import State as Held
+from fast.torch._checks import NUMBERS
 from fast.torch._engine import State, check_dense
-
-_NUMBERS = frozenset((float, int, bool, str, type(None)))
-"""What nobody changes in place; a tensor of one entry is read anew at each step."""
 
 
 class _Cut(NamedTuple):
@@ -105,7 +103,7 @@ class InPlace:
 
     def prepare(self, hyper: dict[str, Any]) -> list[Tensor | None]:
         """Use these hyper-parameters, and return the gradients, checked."""
-        if hyper != self._given or not _NUMBERS.issuperset(map(type, hyper.values())):
+        if hyper != self._given or not NUMBERS.issuperset(map(type, hyper.values())):
             self._values, self._given = self._rule.read(hyper, self._formats), dict(hyper)
         self._kept = self._rule.kept(self._values)
         grads = [param.grad for param in self._params]

@@ -12,6 +12,7 @@ writes any of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import is_
 from typing import Any, ClassVar
 
 import torch
@@ -40,6 +41,7 @@ class TorchOptimizer(torch.optim.Optimizer):
     def __init__(self, params: Params, defaults: dict[str, Any], provider: str | None) -> None:
         self._provider = provider
         self._engines: dict[int, Engine | InPlace] = {}
+        self._given: dict[int, tuple[list[Any], dict[str, Any]]] = {}
         self._read(type(self).__name__, defaults)
         super().__init__(params, defaults)
 
@@ -114,7 +116,7 @@ class TorchOptimizer(torch.optim.Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a copy or an unpickled optimizer; its flat memory is made anew."""
         super().__setstate__(state)
-        self._engines = {}
+        self._engines, self._given = {}, {}
 
     def _who(self, number: int) -> str:
         return f"{type(self).__name__}: group {number}"
@@ -123,6 +125,16 @@ class TorchOptimizer(torch.optim.Optimizer):
         """Return a group's hyper-parameters as the rule names them, after checking its flags."""
         _checks.check_flags(who, group, self.rule)
         return _checks.read_hyper(who, self.rule, group)
+
+    def _read_again(self, number: int, who: str, group: dict[str, Any]) -> dict[str, Any]:
+        """Return what `_read` does; what the last step found in the group is known to be good."""
+        given = [*group, *group.values()]
+        before, hyper = self._given.get(number, ([], {}))
+        if len(given) != len(before) or not all(map(is_, given, before)):
+            hyper = self._read(who, group)
+            stays = all(map(_checks.stays, (v for key, v in group.items() if key != "params")))
+            self._given[number] = given if stays else [], hyper
+        return hyper
 
     def _check_loaded(self, who: str, group: dict[str, Any], own: Mapping[str, Any]) -> None:
         group.update({n: own[n] for n in NOT_OF_TORCH if n in own and n not in group})
@@ -151,7 +163,7 @@ class TorchOptimizer(torch.optim.Optimizer):
     def _prepared(self, number: int) -> tuple[Engine | InPlace, list[Tensor | None]]:
         """Return a group's engine, which may be new, and its gradients; all of it is checked."""
         group, who = self.param_groups[number], self._who(number)
-        hyper, params = self._read(who, group), group["params"]
+        hyper, params = self._read_again(number, who, group), group["params"]
         engine = self._engines.get(number)
         if engine is None or not engine.serves(params, self.state):
             provider = self._check_params(who, params, hyper)

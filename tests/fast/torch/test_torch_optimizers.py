@@ -478,3 +478,44 @@ def test_a_parameter_is_updated_where_it_lies_and_a_gap_is_left_alone() -> None:
         other.step()
     assert torch.equal(whole[:, 1::2], start[:, 1::2])
     assert torch.equal(part, dense)
+
+
+def test_a_group_is_read_anew_where_it_may_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, seen = _checks.read_hyper, []
+
+    def noted(who: str, rule: Any, group: Any) -> dict[str, Any]:
+        seen.append(group["lr"])
+        return plain(who, rule, group)
+
+    one, two = (torch.tensor([1.0, -2.0], requires_grad=True) for _ in range(2))
+    mine, yours = ours.AdamW([one], lr=0.1), ours.AdamW([two], lr=0.1)
+    monkeypatch.setattr(_checks, "read_hyper", noted)
+
+    def steps(count: int) -> int:
+        """Take steps of both, the second of which knows nothing of the last; return who read."""
+        seen.clear()
+        for _ in range(count):
+            yours._given.clear()
+            for optimizer, param in ((mine, one), (yours, two)):
+                param.grad = torch.tensor([0.5, 0.25])
+                optimizer.step()
+        assert one.equal(two)
+        return len(seen) - count
+
+    assert steps(3) == 1
+    for change in ({"betas": (0.8, 0.99)}, {"lr": 0.2}, {"lr": 1}, {"weight_decay": 0.3}):
+        for optimizer in (mine, yours):
+            optimizer.param_groups[0].update(change)
+        assert steps(3) == 1
+    rate = torch.tensor(0.1)
+    for optimizer in (mine, yours):
+        optimizer.param_groups[0]["lr"] = rate
+    assert steps(2) == 2
+    rate.fill_(0.5)
+    assert steps(2) == 2
+    mine.param_groups[0]["betas"] = (0.9, 1.5)
+    before = one.detach().clone()
+    for _ in range(2):
+        with pytest.raises(Rejected, match="C"):
+            mine.step()
+    assert one.equal(before)
