@@ -33,10 +33,12 @@ class LateTape(Tape):
     def __getattr__(self, name: str) -> Any:
         if name not in LATE or self.written:
             raise AttributeError(name)
-        self.written = True
-        self.values, self.rules, self.names, self.uses = [], [], [], {}
-        if self.write is not None:
+        if self.write is None:
+            self.values, self.rules, self.names, self.uses = [], [], [], {}
+        else:
+            # It may be interrupted, and is then begun again.
             self.write(self)
+        self.written = True
         return getattr(self, name)
 
     def clear(self) -> None:

@@ -181,15 +181,16 @@ class Pending:
         """Write the entries down on a tape that somebody looks at."""
         lowered, plan = self.lowered, self.lowered.plan
         tape.values = [*self._leaves, *plan.blanks]
-        tape.extra -= len(tape.values)
-        tape.names = lowered.names
-        tape.rules = lowered.rules
+        tape.names, tape.rules = lowered.names, lowered.rules
         for k in lowered.ruled:
             tape.rules[k] = (self._rule(k), (), lowered.parents, lowered.needs, None)
         tape.uses = dict(enumerate(zip(self._params, self._versions, strict=True)))
         for parameter in self._params:
             parameter.used_on = tape
         self._show(tape)
+        # It borrows what parameters lend, and holds the data and what was found.
+        held = len(self._leaves) - len(self._params) + len(lowered.results) * self.filled
+        tape.extra = held - len(tape.values)
 
     def _show(self, tape: Tape) -> None:
         """Put contents in the place of their blanks, if they are there."""
