@@ -144,7 +144,7 @@ class CompiledSession(Changing):
 
     def _run(self, program: Callable[..., Any], params: Any, inputs: Any) -> Any:
         params, inputs = listed(self.store, params, inputs)
-        taken = [self._take(value) for value in inputs]
+        taken = [taken_from(value, self.options) for value in inputs]
         key = (hashable(program), *((p.slot, p.trainable) for p in params), *map(kind_of, taken))
         integers = [v for v in taken if isinstance(v, Tensor) and not is_leaf(v)]
         plan = self._plans.pop(key, None)
@@ -294,10 +294,6 @@ class CompiledSession(Changing):
             )
         found: Out = out
         return found
-
-    def _take(self, value: Any) -> Any:
-        """Copy an input to the device; a plain integer is the program's own."""
-        return taken_from(value, self.options)
 
     def _constant(self, ref: Ref) -> Ref:
         if self._log is not None:

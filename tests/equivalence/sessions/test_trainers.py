@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 import torch
 
+import fast.compiled.session
 import fast.train
 from equivalence.backends.fast.programs import of_program
 from equivalence.budgets.violation import Violation
 from equivalence.sessions import judge
 from equivalence.sessions.trainers import Batch, TrainerPair
 from equivalence.sessions.trainings import Falling, Text, Training, train
-from fast import CompiledSession, Session
+from fast import Session
 from fast.optim._flat import FlatOptimizer
 from fast.programs.total import Total
 
@@ -126,13 +127,13 @@ def norm_unclipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def batch_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     first: dict[Any, Any] = {}
-    take = CompiledSession._take
+    take = fast.compiled.session.taken_from
 
-    def stale(self: Any, value: Any) -> Any:
-        taken = take(self, value)
+    def stale(value: Any, options: Any) -> Any:
+        taken = take(value, options)
         return first.setdefault((tuple(taken.shape), taken.dtype), taken)
 
-    monkeypatch.setattr(CompiledSession, "_take", stale)
+    monkeypatch.setattr(fast.compiled.session, "taken_from", stale)
 
 
 PLANTED: list[tuple[Change, str]] = [
