@@ -34,6 +34,38 @@ def test_a_number_beside_16_bits_is_not_rounded_to_them() -> None:
     assert all(map(torch.equal, inductor.loaded(package)(given), due))
 
 
+POWERS = [-1, -2.0, -3, -8, -31]
+"""Whole powers below 0 that Inductor writes out as products."""
+
+
+def negative_powers(*given: Tensor) -> list[Tensor]:
+    """Raise each tensor to each power."""
+    return [x.pow(power) for x in given for power in POWERS]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("inductor")
+def test_a_power_below_0_is_1_over_a_product() -> None:
+    """A power of 1/x would have its rounding as often as the power says."""
+    draw = torch.Generator().manual_seed(0)
+    uniform = torch.rand(2**12, dtype=torch.float64, generator=draw) + 0.5
+    given = [uniform.float(), uniform, torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan])]
+    package = inductor.built(inductor.traced(negative_powers, given), given, brief=True)
+    due = [product(x, -int(power)).reciprocal() for x in given for power in POWERS]
+    found = inductor.loaded(package)(given)
+    for ours, theirs in zip(found, due, strict=True):
+        assert torch.equal(ours.nan_to_num(2.5), theirs.nan_to_num(2.5))
+        assert torch.equal(ours.signbit(), theirs.signbit())
+
+
+def product(x: Tensor, power: int) -> Tensor:
+    """Multiply as the binary digits of the power say, from the first."""
+    found = x
+    for digit in f"{power:b}"[1:]:
+        found = found * found * x if digit == "1" else found * found
+    return found
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_rounding_the_number_would_be_seen(call: Callable[[Any, Any], Any]) -> None:
     for dtype in SIXTEEN:
