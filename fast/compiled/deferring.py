@@ -47,12 +47,16 @@ class Deferring(Session):
 
     def use(self, parameter: Param) -> Ref:
         """Record a parameter's value as a leaf as a `Session` does."""
-        len(self._tape)  # A parameter knows of its uses on a tape that is written down.
+        self._write_down()
         return super().use(parameter)
 
     def _on(self, tape: Tape) -> AbstractContextManager[None]:
-        len(self._tape)
+        self._write_down()
         return super()._on(tape)
+
+    def _write_down(self) -> None:
+        """Let parameters know that they were used on the tape, which it says when it is written."""
+        len(self._tape)
 
     def value(self, ref: Entry) -> Tensor:
         """Download the value of a ref as a `Session` does; what was put off is computed first."""
