@@ -127,7 +127,8 @@ class Again:
         self._program = program
         self._store = store
         self._trainable = [p.trainable for p in params]
-        self._edits, self._views = -1, [store.view(p) for p in params]
+        # Where the parameters lie is found out by the next call, and kept while nobody edits them.
+        self._edits, self._views = -1, list[Tensor]()
         tensors = [value for value in taken if isinstance(value, Tensor)]
         kinds = [((v.dtype, v.shape, False, True, torch.strided), is_leaf(v)) for v in tensors]
         self._kinds = kinds if len(kinds) == len(taken) else None
@@ -151,6 +152,8 @@ class Again:
             or not all(map(is_, params, self.params))
         ):
             return None
+        if self._edits != self._store.edits and not self._renewed():
+            return None
         leaves, integers = [*self._views], []
         # Lengths are equal, and a strict zip would be paid for in every step.
         for value, (kind, numbers) in zip(inputs, kinds):  # noqa: B905
@@ -159,17 +162,15 @@ class Again:
             ):  # fmt: skip
                 return None
             (leaves if numbers else integers).append(value.clone(memory_format=DENSE))
-        if self._edits != self._store.edits and not self._renewed(leaves):
-            return None
         counters.uploads += len(inputs)
         return leaves, integers
 
-    def _renewed(self, leaves: list[Tensor]) -> bool:
-        """Put where parameters lie now among the leaves, if the same ones take gradients."""
+    def _renewed(self) -> bool:
+        """Find out where the parameters lie now, if the same ones take gradients."""
         store = self._store
         if [p.trainable for p in self.params] != self._trainable:
             return False
-        leaves[: len(self.params)] = self._views = [store.view(p) for p in self.params]
+        self._views = [store.view(p) for p in self.params]
         if store.shadow is None:
             # A copy in 16 bits is brought up to date at each step, and keeps no place.
             self._edits = store.edits
