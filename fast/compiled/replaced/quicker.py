@@ -17,6 +17,14 @@ WITHOUT_REGEX = Path(__file__).with_name("without_regex.h")
 REGEX = ('std::regex re("(cpu|cuda|xpu|mps)(:([0-9]+))?");', "std::regex_match(device_str, sm, re)")
 """What an artifact's C++ begins with, and what torch's own header does that it stands for."""
 
+MASKS = Path(__file__).with_name("masks.h")
+WAYS = ("struct VecMaskTo", "static T value_to_mask(U b)")
+"""What the loops of an artifact read beside torch's headers, and what those have once for it."""
+
+LOOPS, WRITING = "KernelGroup", "codegen_group"
+BEGINNING = "#include <torch/csrc/inductor/cpp_prefix.h>"
+"""Where torch writes loops, and what each begins with."""
+
 HEADER = "_get_cpp_wrapper_header"
 """Where torch says which header that is."""
 
@@ -39,7 +47,7 @@ SIMPLIFYING = "simplify_index_in_vec_range"
 @cache
 def begun_with() -> str:
     """Return what an artifact's C++ begins with: part of its name."""
-    return WITHOUT_REGEX.read_text()
+    return WITHOUT_REGEX.read_text() + MASKS.read_text()
 
 
 @contextmanager
@@ -50,6 +58,7 @@ def quicker(checked: bool = True) -> Iterator[None]:
     """
     parts = [
         _without_regex,
+        _quick_masks,
         _rules_once,
         _plain_indices,
         _without_bars,
@@ -84,6 +93,35 @@ def _without_regex() -> Iterator[None]:
 
     with replaced(codecache, HEADER, header):
         yield
+
+
+@contextmanager
+def _quick_masks() -> Iterator[None]:
+    """Have masks stored by the lanes that are there, and read without a branch."""
+    from torch._inductor.codegen import cpp
+
+    writer = getattr(cpp, LOOPS, object)
+    usual: Any = vars(writer).get(WRITING)
+    if usual is None or not _once(WAYS):
+        yield
+        return
+
+    def written(group: Any, name: str | None = None) -> str:
+        text: str = usual(group, name)
+        return text.replace(BEGINNING, f'{BEGINNING}\n#include "{MASKS}"', 1)
+
+    with replaced(writer, WRITING, written):
+        yield
+
+
+@cache
+def _once(ways: tuple[str, ...]) -> bool:
+    """Whether torch's headers have each way once: one for some processor may add another."""
+    import torch
+
+    vectors = Path(torch.__file__).parent / "include/ATen/cpu/vec"
+    text = "".join(header.read_text() for header in vectors.rglob("*mask*.h"))
+    return all(text.count(way) == 1 for way in ways)
 
 
 @contextmanager

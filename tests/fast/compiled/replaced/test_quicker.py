@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import io
+import zipfile
 
 import pytest
+import torch
+from torch import Tensor
 
+from fast.compiled import inductor
 from fast.compiled.replaced import quicker
+
+COMPARED = (torch.float32, torch.float64, torch.int64, torch.int32, torch.bfloat16, torch.float16)
+"""Dtypes whose masks have lanes of their own."""
 
 
 def test_an_artifact_that_runs_a_few_times_compares_no_arguments() -> None:
@@ -38,6 +46,53 @@ def test_an_artifact_has_no_code_for_regular_expressions(monkeypatch: pytest.Mon
     monkeypatch.setattr(quicker, "REGEX", (*quicker.REGEX, "what no torch has"))
     with quicker.quicker():
         assert vars(codecache)[quicker.HEADER] is usual
+
+
+def masks(mask: Tensor, *given: Tensor) -> list[Tensor]:
+    """Compare, lay masks side by side, and choose by one that is given."""
+    chosen = [torch.where(mask, x, -x).nan_to_num(9) for x in given]
+    below, above = ([compare(x, 2) for x in given] for compare in (torch.lt, torch.gt))
+    apart = [x != x for x in given]
+    return [*chosen, *below, torch.stack([*below, *above, *apart], 1), mask ^ above[1]]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("inductor")
+def test_masks_are_stored_and_read_in_quicker_ways_as_the_same_bytes() -> None:
+    numbers = torch.arange(67).remainder(7)
+    given = [(numbers % 3 == 1), *(numbers.to(dtype) for dtype in COMPARED)]
+    for x in given:
+        if x.is_floating_point():
+            x[::5] = torch.nan
+    package = inductor.built(inductor.traced(masks, given), given, brief=True)
+    assert str(quicker.MASKS).encode() in kernels(package)
+    for stored, due in zip(inductor.loaded(package)(given), masks(*given), strict=True):
+        assert torch.equal(stored.view(torch.uint8), due.view(torch.uint8))
+
+
+def kernels(package: bytes) -> bytes:
+    """Return the C++ of a package's loops, which it carries along."""
+    with zipfile.ZipFile(io.BytesIO(package)) as files:
+        return b"".join(files.read(n) for n in files.namelist() if n.endswith(".kernel.cpp"))
+
+
+@pytest.mark.parametrize("other", ["what no torch has", "struct VecMask"])
+def test_a_torch_with_other_ways_for_masks_keeps_them(
+    other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it lacks one, has several, or writes loops elsewhere."""
+    from torch._inductor.codegen.cpp import KernelGroup
+
+    usual = vars(KernelGroup)[quicker.WRITING]
+    with quicker.quicker():
+        assert vars(KernelGroup)[quicker.WRITING] is not usual
+    monkeypatch.setattr(quicker, "WAYS", (*quicker.WAYS, other))
+    with quicker.quicker():
+        assert vars(KernelGroup)[quicker.WRITING] is usual
+    monkeypatch.undo()
+    monkeypatch.delattr(KernelGroup, quicker.WRITING)
+    with quicker.quicker():
+        assert quicker.WRITING not in vars(KernelGroup)
 
 
 @pytest.mark.parametrize(
