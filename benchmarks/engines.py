@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from benchmarks.report import Row, environment, refused, save, show, version
-from benchmarks.timing import paired
+from benchmarks.timing import made_in_turn, paired
 from benchmarks.works import WORKS, Work
 from fast import CompiledSession, Session
 from fast import torch as fast_torch
@@ -229,9 +229,9 @@ UPDATED: dict[str, tuple[list[tuple[int, ...]], float | None]] = {
 def updates(pairs: int) -> Iterator[Row]:
     """One row for each: fast.torch.AdamW beside torch's own, both fused and in place."""
     for name, (shapes, target) in UPDATED.items():
-        ours_step = an_update(partial(fast_torch.AdamW, provider="aten"), shapes)
-        theirs = an_update(partial(torch.optim.AdamW, fused=True), shapes)
-        runs = sorted(paired(ours_step, theirs, pairs) for _ in range(RUNS))
+        ours = partial(an_update, partial(fast_torch.AdamW, provider="aten"), shapes)
+        theirs = partial(an_update, partial(torch.optim.AdamW, fused=True), shapes)
+        runs = sorted(made_in_turn(ours, theirs, pairs) for _ in range(RUNS))
         ratio, own, other = runs[RUNS // 2]
         yield {
             "name": f"AdamW of {name}: fast.torch / torch fused",

@@ -29,12 +29,13 @@ from benchmarks import (
     products,
     start,
     targets,
+    timing,
     works,
 )
 from benchmarks.alone import Alone
 from benchmarks.counts import counted
 from benchmarks.report import environment, save
-from benchmarks.timing import paired
+from benchmarks.timing import made_in_turn, paired
 from fast import OPS, Session
 from fast.kernels import tiles
 from fast.optim import OPTIMIZERS
@@ -49,6 +50,28 @@ def test_pairs_are_timed_in_turn() -> None:
     paired(lambda: calls.append("a"), lambda: calls.append("b"), pairs=4)
     turns = [c for k, c in enumerate(calls) if k == 0 or c != calls[k - 1]]
     assert "".join(turns).endswith("ababa"), "ours theirs, theirs ours, ours theirs, theirs ours"
+
+
+def test_what_is_made_first_has_no_part_in_a_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def making(name: str, takes: float) -> Callable[[], Callable[[], float]]:
+        def make() -> Callable[[], float]:
+            made.append(name)
+            return lambda: takes
+
+        return make
+
+    def the_first_takes_four_times(
+        first: Callable[[], float], second: Callable[[], float], pairs: int
+    ) -> tuple[float, float, float]:
+        a, b = first() * 4, second()
+        return a / b, a, b
+
+    monkeypatch.setattr(timing, "paired", the_first_takes_four_times)
+    found = made_in_turn(making("ours", 4.0), making("theirs", 2.0), pairs=1)
+    assert made == ["ours", "theirs", "theirs", "ours"]
+    assert found == (2.0, 8.0, 4.0), "the ratio, and twice what each takes"
 
 
 def test_saved_results_are_whole(tmp_path: Path) -> None:
