@@ -1,6 +1,7 @@
-"""What torch's Inductor does for nothing while it compiles, left out: all numbers stay the same.
+"""What torch's Inductor does for nothing, left out: all numbers stay the same.
 
-These are torch's private names. Where a torch has another form, it compiles as it does by itself.
+Most of it is done while it compiles, and the rest by programs that store or read masks. These are
+torch's private names. Where a torch has another form, it compiles as it does by itself.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ SIMPLIFYING = "simplify_index_in_vec_range"
 
 @cache
 def begun_with() -> str:
-    """Return what an artifact's C++ begins with: part of its name."""
+    """Return what an artifact's C++ and its loops begin with: part of its name."""
     return WITHOUT_REGEX.read_text() + MASKS.read_text()
 
 
