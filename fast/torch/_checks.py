@@ -5,7 +5,7 @@ Nothing here writes. `who` begins every message: the class, and the group where 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -131,12 +131,19 @@ def check_params(
 
 def check_writable(who: str, params: Sequence[Tensor]) -> None:
     """Refuse parameters that a copy cannot be written to: elements that share memory."""
+    if contiguous(params):
+        return
     for k, param in enumerate(params):
         if not param.is_contiguous() and not _apart(param):
             raise Rejected(
                 f"{who}: the elements of parameter {k} share memory: its shape is "
                 f"{tuple(param.shape)} and its strides are {param.stride()}; give it a clone"
             )
+
+
+def contiguous(tensors: Iterable[Tensor]) -> bool:
+    """Say whether all tensors are contiguous; no line of Python is run for one of them."""
+    return all(map(Tensor.is_contiguous, tensors))
 
 
 def _apart(tensor: Tensor) -> bool:

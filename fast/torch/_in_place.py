@@ -19,7 +19,7 @@ from fast.device.dtypes import computed_in
 from fast.optim._functional import check_gradients
 from fast.optim._rule import Batch, Rule
 from fast.optim._state import State as Held
-from fast.torch._checks import NUMBERS
+from fast.torch._checks import NUMBERS, contiguous
 from fast.torch._engine import State, check_dense
 
 
@@ -134,13 +134,15 @@ class InPlace:
 
     def _update(self, cut: _Cut, grads: list[Any]) -> None:
         """Call the twin once; what is not contiguous goes by a copy."""
-        apart = [k for k, p in enumerate(cut.params) if not p.is_contiguous()]
-        params = [p.contiguous() for p in cut.params] if apart else cut.params
-        dense = [grad if grad.is_contiguous() else grad.contiguous() for grad in grads]
+        whole = contiguous(cut.params)
+        params = cut.params if whole else [p.contiguous() for p in cut.params]
+        dense = grads if contiguous(grads) else [grad.contiguous() for grad in grads]
         batch = Batch(params, dense, cut.states, cut.steps, cut.first)
         self._rule.aten(batch, self._values, None)
-        for k in apart:
-            cut.params[k].copy_(params[k])
+        if not whole:
+            for param, copy in zip(cut.params, params, strict=True):
+                if copy is not param:
+                    param.copy_(copy)
 
     def _cut(self, active: tuple[int, ...]) -> list[_Cut]:
         """Sort parameters by what one call takes: one dtype, and all new or all not."""
