@@ -11,6 +11,9 @@
 
 #pragma once
 
+#ifdef INDUCTOR_USE_VECTOR_TYPES
+#if INDUCTOR_USE_VECTOR_TYPES() // not where a processor has no vectors that torch knows
+
 namespace at::vec {
 inline namespace CPU_CAPABILITY {
 
@@ -53,3 +56,6 @@ READ_BY_NEGATING(int64_t, 4)
 
 } // namespace CPU_CAPABILITY
 } // namespace at::vec
+
+#endif
+#endif

@@ -58,13 +58,17 @@ def masks(mask: Tensor, *given: Tensor) -> list[Tensor]:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("inductor")
-def test_masks_are_stored_and_read_in_quicker_ways_as_the_same_bytes() -> None:
+@pytest.mark.parametrize("bits", [None, 256, 1], ids=["widest", "AVX2", "without vectors"])
+def test_masks_are_stored_and_read_in_quicker_ways_as_the_same_bytes(bits: int | None) -> None:
+    from torch._inductor import config
+
     numbers = torch.arange(67).remainder(7)
     given = [(numbers % 3 == 1), *(numbers.to(dtype) for dtype in COMPARED)]
     for x in given:
         if x.is_floating_point():
             x[::5] = torch.nan
-    package = inductor.built(inductor.traced(masks, given), given, brief=True)
+    with config.patch({"cpp.simdlen": bits}):
+        package = inductor.built(inductor.traced(masks, given), given, brief=True)
     assert str(quicker.MASKS).encode() in kernels(package)
     for stored, due in zip(inductor.loaded(package)(given), masks(*given), strict=True):
         assert torch.equal(stored.view(torch.uint8), due.view(torch.uint8))
