@@ -22,7 +22,7 @@ MASKS = Path(__file__).with_name("masks.h")
 WAYS = ("struct VecMaskTo", "static T value_to_mask(U b)")
 """What the loops of an artifact read beside torch's headers, and what those have once for it."""
 
-LOOPS, WRITING = "KernelGroup", "codegen_group"
+WRITER, WRITING = "KernelGroup", "codegen_group"
 BEGINNING = "#include <torch/csrc/inductor/cpp_prefix.h>"
 """Where torch writes loops, and what each begins with."""
 
@@ -101,7 +101,7 @@ def _quick_masks() -> Iterator[None]:
     """Have masks stored by the lanes that are there, and read without a branch."""
     from torch._inductor.codegen import cpp
 
-    writer = getattr(cpp, LOOPS, object)
+    writer = getattr(cpp, WRITER, object)
     usual: Any = vars(writer).get(WRITING)
     if usual is None or not _once(WAYS):
         yield

@@ -30,9 +30,7 @@ def outlined(package: bytes, title: str, arguments: Mapping[str, int]) -> Outlin
 
     The package carries the C++ that Inductor wrote, whose lines are steps and what they take.
     """
-    with zipfile.ZipFile(io.BytesIO(package)) as files:
-        (source,) = (name for name in files.namelist() if name.endswith(".wrapper.cpp"))
-        text = files.read(source).decode()
+    text = written(package, ".wrapper.cpp")
     known = {f"arg{k}_1": name for k, name in enumerate(arguments)}
     extents: dict[str, int] = {}
     sizes: dict[str, int] = {}
@@ -55,6 +53,13 @@ def outlined(package: bytes, title: str, arguments: Mapping[str, int]) -> Outlin
             uses = [(False, first), *((True, name) for name in others)]
             steps.append(_step(found[1], uses, home, known))
     return Outline(title, tuple(steps), _memory(steps, sizes, arguments))
+
+
+def written(package: bytes, ending: str) -> str:
+    """Return the one file of a package that ends so: ".wrapper.cpp", or ".kernel.cpp" for loops."""
+    with zipfile.ZipFile(io.BytesIO(package)) as files:
+        (source,) = (name for name in files.namelist() if name.endswith(ending))
+        return files.read(source).decode()
 
 
 def _step(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
-from io import BytesIO
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from equivalence.registry import OPS
 from equivalence.runs.results import Row
 from equivalence.runs.runner import run_row
 from fast.compiled import inductor
+from fast.compiled.shown.sources import written
 from fast.errors import Rejected, Unavailable
 from tools.families import representatives
 
@@ -218,9 +217,7 @@ def test_what_a_page_refuses_is_passed_over_and_refused_when_it_is_asked() -> No
 
 def kernels(package: bytes) -> list[str]:
     """Return what the kernels of a package are compiled of, and how, but for the names of files."""
-    with zipfile.ZipFile(BytesIO(package)) as opened:
-        (name,) = (name for name in opened.namelist() if name.endswith(".kernel.cpp"))
-        text = opened.read(name).decode()
+    text = written(package, ".kernel.cpp")
     command = next(line for line in text.splitlines() if line.startswith("// g++"))
     flags = [word for word in command.split() if word.startswith(("-f", "-O", "-m"))]
     return [*flags, *(line for line in text.splitlines() if not line.startswith("//"))]
