@@ -34,12 +34,12 @@ struct VecMaskTo<
   }
 };
 
-#define READ_BY_NEGATING(T, N)                                       \
-  template <>                                                        \
-  template <>                                                        \
-  constexpr T VecMask<T, N>::value_to_mask<bool>(bool byte) {        \
-    using bits = int_same_size_t<T>;                                 \
-    return c10::bit_cast<T>(static_cast<bits>(-static_cast<bits>(byte))); \
+#define READ_BY_NEGATING(T, N)                                           \
+  template <>                                                            \
+  template <>                                                            \
+  constexpr T VecMask<T, N>::value_to_mask<bool>(bool byte) {            \
+    using bits = int_same_size_t<T>;                                     \
+    return c10::bit_cast<T>(static_cast<bits>(-static_cast<bits>(byte)));\
   }
 READ_BY_NEGATING(float, 1)
 READ_BY_NEGATING(float, 2)
