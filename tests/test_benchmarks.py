@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -33,7 +34,7 @@ from benchmarks import (
     works,
 )
 from benchmarks.alone import Alone
-from benchmarks.counts import counted
+from benchmarks.counts import Counts, counted
 from benchmarks.report import environment, save
 from benchmarks.timing import made_in_turn, paired
 from fast import OPS, Session
@@ -115,6 +116,29 @@ def test_one_more_dispatch_and_one_more_call_are_counted() -> None:
 
     within = counted(lambda: inner())
     assert (within.dispatches, within.calls) == (plain.dispatches, plain.calls + 1)
+
+
+def test_a_garbage_collection_amid_a_step_is_not_counted() -> None:
+    """Hypothesis listens to the collector, too: its two calls broke the count of a step."""
+    phases: list[str] = []
+
+    def heard(phase: str, found: object) -> None:
+        phases.append(phase)
+
+    def allocating() -> None:
+        phases.clear()
+        for _ in range(2 * gc.get_threshold()[0]):
+            kept.append([])
+
+    kept: list[list[object]] = []
+    gc.callbacks.append(heard)
+    try:
+        assert counted(allocating) == Counts(dispatches=0, calls=1)
+        assert gc.isenabled(), "who counts leaves the collector as it was"
+        allocating()
+        assert phases, "such a step is one in which garbage is collected"
+    finally:
+        gc.callbacks.remove(heard)
 
 
 @pytest.mark.full
