@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, NamedTuple
 
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from equivalence.measure.spent import uncollected
 
 WARM = 5
 """How many steps come first, so that what is made once is there."""
@@ -40,18 +40,6 @@ class _Dispatches(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Collect no garbage: who listens to the collector would be counted as a part of the step."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
 def _calls(step: Callable[[], object]) -> int:
     """How many functions of Python a step calls."""
     calls = 0
@@ -70,10 +58,13 @@ def _calls(step: Callable[[], object]) -> int:
 
 
 def counted(step: Callable[[], object]) -> Counts:
-    """Count a warm step, while no garbage is collected."""
+    """Count a warm step.
+
+    No garbage is collected meanwhile: who listens to the collector would be counted with the step.
+    """
     for _ in range(WARM):
         step()
-    with _uncollected():
+    with uncollected():
         with _Dispatches() as dispatches:
             step()
         return Counts(dispatches.number, _calls(step))
